@@ -1,0 +1,47 @@
+# Each command sets up what it needs in .venv by itself. Needs Python 3.11 or later, pip and make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test bench docs format clean
+
+demo: .venv/core ## the main job on a toy problem
+	$(BIN)/askwell demo
+
+test: .venv/dev ## lint, types, layers, tests with warnings as errors, executed docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest
+
+bench: .venv/dev ## every benchmark; prints ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+docs: .venv/docs ## the manual as a site in site/
+	$(BIN)/mkdocs build --strict
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/pip:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	touch $@
+
+.venv/core: pyproject.toml | .venv/pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+# torch is pinned here, not in pyproject.toml: the tests want one known build, users bring their own.
+.venv/dev: pyproject.toml | .venv/pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet -e ".[torch,dev]"
+	touch $@ .venv/core
+
+.venv/docs: pyproject.toml | .venv/pip
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	touch $@

@@ -1,0 +1,205 @@
+"""Arrays at the door: which library they belong to, whether they are what was asked for, how to cut them.
+
+Every public function of `askwell.information` takes NumPy arrays or torch tensors and answers in the same library, on
+the same device. This file finds that library without importing it, checks the input once, and words the refusals.
+A refusal names the argument, says what was expected, what came, and what to try.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+
+__all__ = ["Array", "accept", "as_numpy", "check_probs", "normalised_weights", "spans", "threads", "value_fault"]
+
+Array: TypeAlias = Any
+"""A NumPy array or a torch tensor. Neither library can be named here without importing it."""
+
+#: How far a row of probabilities may be from summing to one. Float64 is often float32 softmax in a wider coat.
+SUM_TOLERANCE = {"float32": 1e-4, "float64": 1e-5}
+
+
+def accept(**named: Array) -> tuple[Any, list[Array]]:
+    """The namespace that the named arrays share, and the arrays themselves; lists and frames become NumPy arrays.
+
+    Refuses what is not floating point, and arrays of different libraries or devices.
+
+    >>> xp, (mean,) = accept(mean=[0.5, 1.0])
+    >>> xp.__name__, mean.dtype
+    ('array_api_compat.numpy', dtype('float64'))
+    """
+    arrays = [_plain(name, value) for name, value in named.items()]
+    kinds = {_library(array) for array in arrays}
+    if len(kinds) > 1:
+        each = ", ".join(f"{name} is {_library(array)}" for name, array in zip(named, arrays, strict=True))
+        raise ValueError(
+            f"all arrays of one call must come from the same library and device, but {each}. "
+            "Try tensor.numpy(force=True) on the tensors, torch.as_tensor(array, device=...) on the arrays."
+        )
+    return array_api_compat.array_namespace(*arrays), arrays
+
+
+def _plain(name: str, value: Array) -> Array:
+    if array_api_compat.is_torch_array(value):
+        value = value.detach()
+    elif not isinstance(value, np.ndarray):
+        value = np.asarray(value)
+    kind = str(value.dtype).removeprefix("torch.")
+    if kind not in SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} must be an array of float32 or float64, but its dtype is {kind}. "
+            f"Class labels are not probabilities; if these numbers are, try {name}.astype('float32') "
+            f"(for a tensor, {name}.float())."
+        )
+    return value
+
+
+def _library(array: Array) -> str:
+    return "numpy" if isinstance(array, np.ndarray) else f"torch on {array.device}"
+
+
+def as_numpy(array: Array) -> np.ndarray | None:
+    """The array itself if it is NumPy's, the same memory as a NumPy array if it is a torch tensor on the CPU, else None."""
+    if isinstance(array, np.ndarray):
+        return array
+    if array.device.type == "cpu":
+        return array.numpy()  # type: ignore[no-any-return]
+    return None
+
+
+def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tuple[Any, list[Array]]:
+    """Accept beliefs `[inputs, k, c]`: three axes, at least one draw and one class, equal k and c, rows summing to one.
+
+    With `log` the arrays hold log-probabilities. `values=False` leaves the look at every number to the caller, who
+    reads them anyway (the hot loop), and who asks `value_fault` for the words when it finds one that is wrong.
+
+    >>> check_probs(probs=np.full((4, 3, 2), 0.25))
+    Traceback (most recent call last):
+    ValueError: probs must hold probabilities that sum to one over its last axis (classes), but probs[0, 0] sums to 0.5...
+    """
+    xp, arrays = accept(**named)
+    for name, array in zip(named, arrays, strict=True):
+        if array.ndim != 3:
+            raise ValueError(
+                f"{name} must have three axes [inputs, draws, classes], but its shape is {tuple(array.shape)}. "
+                + ("Try array[:, None, :] if the model gives one prediction per input." if array.ndim == 2 else "")
+            )
+        if 0 in array.shape[1:]:
+            raise ValueError(f"{name} must have at least one draw and one class, but its shape is {tuple(array.shape)}.")
+    _check_alike(dict(zip(named, arrays, strict=True)))
+    if values:
+        for name, array in zip(named, arrays, strict=True):
+            fault = value_fault(name, array, log=log)
+            if fault is not None:
+                raise ValueError(fault)
+    return xp, arrays
+
+
+def _check_alike(named: dict[str, Array]) -> None:
+    (first, a), *others = named.items()
+    for name, b in others:
+        for axis, word in ((1, "draws (axis 1)"), (2, "classes (axis 2)")):
+            if a.shape[axis] != b.shape[axis]:
+                raise ValueError(
+                    f"{first} and {name} must have the same number of {word}, "
+                    f"but their shapes are {tuple(a.shape)} and {tuple(b.shape)}. "
+                    "Draw k of one must be the same parameters as draw k of the other, and the classes must stand in "
+                    "the same columns: predict both with the same fitted posterior."
+                )
+
+
+def value_fault(name: str, probs: Array, *, log: bool = False, offset: int = 0, rows: int = 4096) -> str | None:
+    """What is wrong with the numbers in `probs [n, k, c]`, as a sentence; None if they are probabilities.
+
+    `offset` is where these inputs start in the array the user knows.
+
+    >>> value_fault("probs", np.array([[[0.5, 0.5]]])) is None
+    True
+    """
+    xp = array_api_compat.array_namespace(probs)
+    tolerance = SUM_TOLERANCE[str(probs.dtype).removeprefix("torch.")]
+    for span in spans(probs.shape[0], rows):
+        given = probs[span]
+        part = xp.exp(given) if log else given
+        total = xp.sum(part, axis=-1)
+        low = xp.isnan(given) if log else ~(given >= 0)
+        if bool(xp.all(xp.abs(total - 1) <= tolerance)) and not bool(xp.any(low)):
+            continue
+        if bool(xp.any(low)):
+            i, k, c = (int(axis[0]) for axis in xp.nonzero(low))
+            value = float(given[i, k, c])
+            return (
+                f"{name} must hold {'log-' if log else ''}probabilities, but {name}[{offset + span.start + i}, {k}, {c}] is "
+                f"{value:.6g}. {_likely_cause(value)}"
+            )
+        i, k = (int(axis[0]) for axis in xp.nonzero(~(xp.abs(total - 1) <= tolerance)))
+        kind = "log-probabilities whose exponentials" if log else "probabilities that"
+        return (
+            f"{name} must hold {kind} sum to one over its last axis (classes), but {name}[{offset + span.start + i}, {k}] sums "
+            f"to {float(total[i, k]):.6g} (tolerance {tolerance:g}). {_likely_axis(name, xp, part, tolerance)}"
+        )
+    return None
+
+
+def _likely_cause(value: float) -> str:
+    if value != value:
+        return "A NaN usually comes from a diverged fit or a missing feature: look at the model's predictions there."
+    return "Logits or log-probabilities? Apply a softmax over classes, or pass log-probabilities with log=True."
+
+
+def _likely_axis(name: str, xp: Any, part: Array, tolerance: float) -> str:
+    """A hint: the axes look swapped, the numbers look like logits, or neither."""
+    for axis, order, remedy in ((1, "[inputs, classes, draws]", "swapaxes(1, 2)"), (0, "[classes, ...]", "moveaxis")):
+        if part.shape[axis] > 1 and bool(xp.all(xp.abs(xp.sum(part, axis=axis) - 1) <= tolerance)):
+            call = f"numpy.{remedy}({name}, 0, -1)" if axis == 0 else f"{name}.{remedy}"
+            return f"Axis {axis} does sum to one, so the axes look like {order}: try {call}."
+    return "Divide by the sum over classes if these are counts or scores; pass log=True if they are logarithms."
+
+
+def normalised_weights(weights: Array | None, m: int, *, name: str = "weights") -> np.ndarray | None:
+    """Target weights as float64 that sum to one; None stays None and means that all targets count the same.
+
+    >>> normalised_weights([1.0, 3.0], 2)
+    array([0.25, 0.75])
+    """
+    if weights is None:
+        return None
+    if array_api_compat.is_torch_array(weights):
+        weights = weights.detach().cpu().numpy()
+    w = np.asarray(weights)
+    if w.shape != (m,):
+        raise ValueError(
+            f"{name} must have one number per target, shape ({m},), but its shape is {w.shape}. "
+            "Weigh the targets, not the candidates."
+        )
+    if w.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold numbers, but its dtype is {w.dtype}.")
+    w = w.astype(np.float64)
+    if not (np.isfinite(w).all() and (w >= 0).all()):
+        worst = int(np.flatnonzero(~(np.isfinite(w) & (w >= 0)))[0])
+        raise ValueError(f"{name} must be finite and not negative, but {name}[{worst}] is {w[worst]}. Try clipping at 0.")
+    if not w.any():
+        raise ValueError(f"{name} must have at least one positive entry, but all {m} are zero. Pass None to count all equally.")
+    w = w / w.max()  # first by the largest: the sum of huge weights must not overflow
+    return w / w.sum()
+
+
+def spans(total: int, size: int) -> Iterator[slice]:
+    """Consecutive slices of at most `size` that cover `range(total)`.
+
+    >>> list(spans(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def threads() -> int:
+    """How many threads the hot loop may use: `ASKWELL_THREADS`, else the processors this process may run on."""
+    asked = os.environ.get("ASKWELL_THREADS", "")
+    if asked:
+        if not (asked.isdigit() and int(asked) > 0):
+            raise ValueError(f"the environment variable ASKWELL_THREADS must be a whole number from 1, but it is {asked!r}.")
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,210 @@
+"""Bounds on EPIG, and the exactly best candidates without scoring all of them against all targets.
+
+For the K draws as a uniform prior both bounds hold exactly, for the estimates and not only in the limit:
+
+- data processing: y - theta - y* is a Markov chain, so I(y; y*_j) <= min(BALD(x), BALD(x*_j)). Too loose to prune with.
+- chi-square: I <= log(1 + chi2), and with Jensen EPIG(x) <= log(1 + mean_j chi2(x, x*_j)). The mean over *all* targets is
+  one quadratic form sum_kl A_kl(x) G_kl / K^2 in a K x K matrix G of the targets, so it costs the same for any number of them.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
+from askwell.information.categorical import bald, epig, hot_loop, like
+
+__all__ = ["chi2_bound", "data_processing_bound", "forms", "target_gram", "top_epig"]
+
+SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
+AT_ONCE = 1 << 16  # candidates kept in the race at a time
+
+
+def data_processing_bound(
+    probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False
+) -> Array:
+    """sum_j w_j min(BALD(x), BALD(x*_j)) >= EPIG(x), for `probs [n, k, c]` and `target_probs [m, k, c]`, as [n].
+
+    >>> split, sure = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]
+    >>> data_processing_bound([split], [split, sure])
+    array([0.34657359])
+    """
+    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    w = normalised_weights(weights, target_probs.shape[0])
+    own, theirs = bald(probs, log=log), bald(target_probs, log=log)
+    least = xp.minimum(own[:, None], like(xp, own, theirs)[None, :])  # [n, m]
+    return xp.mean(least, axis=1) if w is None else least @ like(xp, own, w)
+
+
+def chi2_bound(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
+    """log(1 + sum_j w_j chi2(x, x*_j)) >= EPIG(x), at a cost that does not depend on m, as [n].
+
+    chi2(x, x*) = sum_(y, y*) (p(y, y*) - p(y) p(y*))^2 / (p(y) p(y*)).
+
+    >>> split = [[1.0, 0.0], [0.0, 1.0]]
+    >>> chi2_bound([split], [split])
+    array([0.69314718])
+    """
+    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    w = normalised_weights(weights, target_probs.shape[0])
+    gram = target_gram(target_probs, w, log=log)
+    chi2 = forms(probs, gram, log=log)[:, 0] / gram.shape[0] ** 2
+    return like(xp, probs, xp.log1p(chi2))
+
+
+def top_epig(
+    probs: Array, target_probs: Array, size: int, *, weights: Array | None = None, log: bool = False
+) -> tuple[Array, Array]:
+    """The `size` candidates with the highest EPIG, best first: (indices [size], scores [size]).
+
+    Exactly what sorting `epig` would give, equal scores in order of index, but candidates that provably cannot be among
+    the best are dropped on the way: the targets are taken block by block, and the chi-square bound says what the
+    blocks to come can still add.
+
+    >>> split, vague = [[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.4], [0.4, 0.6]]
+    >>> top_epig([vague, split, split], [split], 2)
+    (array([1, 2]), array([0.69314718, 0.69314718]))
+    """
+    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    n = probs.shape[0]
+    if not 0 <= size <= n:
+        raise ValueError(
+            f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
+            "Ask for fewer, or give a larger pool."
+        )
+    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    if fast is None or host is None or host_targets is None or 0 in (*probs.shape, size) or probs.shape[2] == 1:
+        scores = epig(probs, target_probs, weights=weights, log=log)
+        best = xp.argsort(scores, descending=True, stable=True)[:size]
+        return best, scores[best]
+    w = normalised_weights(weights, host_targets.shape[0])
+    best, scores = _race(fast, host, host_targets, size, w, log)
+    return xp.asarray(best, device=probs.device), like(xp, probs, scores)
+
+
+def target_gram(target_probs: Array, weights: np.ndarray | None = None, *, log: bool = False) -> Array:
+    """G_kl = sum_j w_j sum_y* (p_k(y*) - p(y*)) (p_l(y*) - p(y*)) / p(y*) for `target_probs [m, k, c]`, as [k, k].
+
+    All that the quadratic scores need to know of the targets.
+    """
+    xp, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
+    m, k, c = target_probs.shape
+    w = np.full(m, 1 / m) if weights is None else weights
+    fast, host = hot_loop(), as_numpy(target_probs)
+    if fast is not None and host is not None:
+        return xp.asarray(fast.gram(host, w, log=log))
+    check_probs(target_probs=target_probs, log=log)
+    gram = xp.zeros((k, k), dtype=target_probs.dtype, device=target_probs.device)
+    for span in spans(m, max(1, (1 << 20) // (k * c))):
+        rows = _scaled(xp, xp.exp(target_probs[span]) if log else target_probs[span])  # [m, k, c]
+        rows = rows * xp.sqrt(like(xp, rows, w[span]))[:, None, None]
+        rows = xp.reshape(xp.permute_dims(rows, (1, 0, 2)), (k, -1))  # [k, m*c]
+        gram = gram + rows @ rows.T
+    return gram
+
+
+def forms(probs: Array, gram: Array, *, log: bool = False) -> Array:
+    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) for `probs [n, k, c]`, as [n, 3].
+
+    A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y).
+    """
+    xp, (probs,) = check_probs(probs=probs, log=log, values=False)
+    fast, host, host_gram = hot_loop(), as_numpy(probs), as_numpy(gram)
+    if fast is not None and host is not None and host_gram is not None and 0 not in probs.shape and probs.shape[2] > 1:
+        return xp.asarray(fast.forms(host, host_gram, log=log), device=probs.device)
+    check_probs(probs=probs, log=log)
+    found = [xp.zeros((0, 3), dtype=gram.dtype, device=probs.device)]
+    for span in spans(probs.shape[0], max(1, (1 << 20) // (probs.shape[1] * probs.shape[2]))):
+        part = xp.asarray(probs[span], dtype=gram.dtype)
+        rows = xp.permute_dims(_scaled(xp, xp.exp(part) if log else part), (0, 2, 1))  # [n, c, k]
+        squares = xp.sum(rows * rows, axis=1)  # [n, k]
+        full = xp.sum(rows * (rows @ gram), axis=(1, 2))
+        found.append(xp.stack([full, squares @ xp.linalg.diagonal(gram), xp.sum(squares, axis=1)], axis=1))
+    return xp.concat(found)
+
+
+def _scaled(xp: Any, probs: Array) -> Array:
+    """(p_k(y) - p(y)) / sqrt(p(y)) as [n, k, c]."""
+    marginal = xp.mean(probs, axis=1, keepdims=True)
+    return xp.where(marginal > 0, (probs - marginal) / xp.sqrt(xp.where(marginal > 0, marginal, 1)), 0)
+
+
+# ---- the race ------------------------------------------------------------------------------------------------------
+
+
+class _Race(NamedTuple):
+    """What does not change while the candidates are run against the targets, block after block."""
+
+    fast: Any  # the compiled loop
+    probs: np.ndarray  # [n, k, c]
+    blocks: list[Any]  # the targets, a block each
+    tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
+    log: bool
+
+    def totals(self, index: np.ndarray) -> np.ndarray:
+        """The whole scores of some candidates."""
+        return self.run(index, np.zeros(len(index)), 0, len(self.blocks))
+
+    def run(self, index: np.ndarray, totals: np.ndarray, first: int, stop: int) -> np.ndarray:
+        """Add what the blocks from `first` to `stop` tell."""
+        for block in self.blocks[first:stop]:
+            self.fast.add_scores(self.probs, block, totals, log=self.log, index=index)
+        return totals
+
+    def most_to_come(self, index: np.ndarray, block: int) -> np.ndarray:
+        """The most that this block and those after it can add: W log(1 + chi2 / W), chi2 weighted, W their weight."""
+        weight, gram = self.tails[block]
+        if weight <= 0:
+            return np.zeros(len(index))
+        full, _, trace = self.fast.forms(self.probs, gram, log=self.log, index=index).T
+        chi2 = (full + SLACK * trace * np.trace(gram)) / len(gram) ** 2
+        return weight * np.log1p(np.maximum(chi2, 0) / weight)
+
+
+def _race(
+    fast: Any, probs: np.ndarray, target_probs: np.ndarray, size: int, weights: np.ndarray | None, log: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """`top_epig` for arrays in memory: the pool in parts, the best so far carried from part to part."""
+    w = np.full(len(target_probs), 1 / len(target_probs)) if weights is None else weights
+    blocks = list(fast.packs(target_probs, w, probs.dtype, log=log, most=1))
+    tails = [(0.0, np.zeros((probs.shape[1],) * 2))]
+    for block in reversed(blocks):
+        span = block[0].span
+        gram = fast.gram(target_probs[span], w[span], log=log)
+        tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
+    race = _Race(fast, probs, blocks, tails, log)
+    best, scores = np.empty(0, np.intp), np.empty(0)
+    for span in spans(len(probs), AT_ONCE):
+        index, found = _survivors(race, np.arange(span.start, span.stop), size, scores)
+        best, scores = _best(np.concatenate([best, index]), np.concatenate([scores, found]), size, probs.dtype)
+    return best, scores
+
+
+def _best(index: np.ndarray, scores: np.ndarray, size: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The `size` best, best first; equal scores, as the user will see them, in order of index."""
+    order = np.lexsort((index, -scores.astype(dtype)))[:size]
+    return index[order], scores[order]
+
+
+def _survivors(race: _Race, index: np.ndarray, size: int, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(index, scores) of the candidates that could not be ruled out; the best are among them or among the known."""
+    promise = race.most_to_come(index, 0)
+    order = np.argsort(-promise, kind="stable")
+    head, rest = index[order[: 2 * size + 32]], np.sort(order[2 * size + 32 :])
+    head_totals = race.totals(head)
+    bar = _kth(np.concatenate([known, head_totals]), size)
+    rest = index[rest[promise[rest] >= bar]]
+    totals, done, step = np.zeros(len(rest)), 0, 1
+    while done < len(race.blocks):
+        race.run(rest, totals, done, done + step)
+        done = min(done + step, len(race.blocks))
+        keep = totals + race.most_to_come(rest, done) >= bar
+        # Where the bound drops next to nothing (hard votes), ask it less and less often.
+        step = 1 if keep.sum() < 0.9 * len(keep) else 2 * step
+        rest, totals = rest[keep], totals[keep]
+    return np.concatenate([head, rest]), np.concatenate([head_totals, totals])
+
+
+def _kth(scores: np.ndarray, size: int) -> float:
+    """The `size`-th largest score, lowered by more than rounding; -inf while there are fewer."""
+    return float(np.partition(scores, -size)[-size]) * (1 - SLACK) if len(scores) >= size else -np.inf

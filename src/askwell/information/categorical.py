@@ -1,0 +1,211 @@
+"""Scores for labels from a list of classes, from beliefs `probs [n, k, c]`: inputs x posterior draws x classes.
+
+p(y|x) is the mean of p(y|x, theta_k) over the draws, p(y, y*|x, x*) the mean of their products. All scores are in nats,
+none is negative, higher means ask first, and all take log-probabilities with `log=True` (-inf allowed). Draw k of the
+pool must be the same parameters as draw k of the targets.
+"""
+
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
+
+__all__ = ["bald", "entropy", "epig", "least_confidence", "margin", "pairwise_epig"]
+
+ENTRIES = 1 << 21  # of a joint table at a time, where the hot loop does not serve
+
+
+def entropy(probs: Array, *, log: bool = False) -> Array:
+    """H[p(y|x)] = -sum_y p(y|x) log p(y|x) for `probs [n, k, c]`, as [n].
+
+    >>> entropy([[[0.5, 0.5]], [[1.0, 0.0]]])
+    array([0.69314718, 0.        ])
+    """
+    xp, marginal = _marginal(probs, log)
+    safe = xp.where(marginal > 0, marginal, 1)
+    return xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0, None)
+
+
+def margin(probs: Array, *, log: bool = False) -> Array:
+    """1 - (p_first - p_second), the closeness of the two most probable classes, for `probs [n, k, c]`, as [n].
+
+    >>> margin([[[0.7, 0.2, 0.1]]])
+    array([0.5])
+    """
+    xp, marginal = _marginal(probs, log)
+    if marginal.shape[-1] == 1:
+        return 1 - marginal[:, 0]
+    ranked = xp.sort(marginal, axis=-1)
+    return 1 - (ranked[:, -1] - ranked[:, -2])
+
+
+def least_confidence(probs: Array, *, log: bool = False) -> Array:
+    """1 - max_y p(y|x), the variation ratio of the mean prediction, for `probs [n, k, c]`, as [n].
+
+    >>> least_confidence([[[0.75, 0.25], [0.25, 0.75]]])
+    array([0.5])
+    """
+    xp, marginal = _marginal(probs, log)
+    return 1 - xp.max(marginal, axis=-1)
+
+
+def bald(probs: Array, *, log: bool = False) -> Array:
+    """BALD(x) = H[p(y|x)] - mean_k H[p(y|x, theta_k)], the information a label gives about the parameters, as [n].
+
+    Computed as mean_k KL[p(y|x, theta_k) || p(y|x)], which no rounding makes negative.
+
+    >>> bald([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
+    array([0.69314718, 0.        ])
+    """
+    xp, (probs,) = check_probs(probs=probs, log=log, values=False)
+    fast, host = hot_loop(), as_numpy(probs)
+    if fast is not None and host is not None:
+        return like(xp, probs, fast.bald(host, log=log))
+    check_probs(probs=probs, log=log)
+    scores = [_divergence(xp, *_centred(xp, _plain(xp, probs[span], log))) for span in _candidate_spans(probs, 1)]
+    return xp.concat(scores) if scores else xp.zeros_like(probs[:, 0, 0])
+
+
+def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
+    """EPIG(x) = mean_j I(y; y*_j | x, x*_j): what a candidate's label is expected to tell about the targets' labels.
+
+    The mean over targets of KL[p(y, y*) || p(y) p(y*)] with p the mean over draws (the paper's estimator for
+    classification). Candidates `probs [n, k, c]`, targets `target_probs [m, k, c]`, as [n]. `weights [m] >= 0` of any
+    scale make it a weighted mean. The memory used does not grow with n or m. Scores of equal inputs are equal to the bit,
+    in any company.
+
+    >>> alike, unlike = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
+    >>> epig([alike, unlike], [alike])
+    array([0.69314718, 0.        ])
+    """
+    xp, probs, target_probs = _pool_and_targets(probs, target_probs, log)
+    w = normalised_weights(weights, target_probs.shape[0])
+    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    if 0 in probs.shape or probs.shape[2] == 1:
+        check_probs(probs=probs, target_probs=target_probs, log=log)
+        return xp.zeros_like(probs[:, 0, 0])
+    if fast is not None and host is not None and host_targets is not None:
+        scores = np.zeros(host.shape[0])
+        for targets in fast.packs(host_targets, w, host.dtype, log=log):
+            fast.add_scores(host, targets, scores, log=log)
+        return like(xp, probs, scores)
+    weights = xp.asarray(np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w)
+    weights = like(xp, probs, weights)
+    tiles = _pair_tiles(xp, probs, target_probs, log)
+    return xp.concat([sum(pairs @ weights[span] for span, pairs in row) for row in tiles])
+
+
+def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Array:
+    """I(y; y* | x, x*) of every candidate `probs [n, k, c]` and target `target_probs [m, k, c]`, as [n, m].
+
+    Its mean over targets is `epig`; a row says which predictions a question would inform.
+
+    >>> sure, split = [[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
+    >>> pairwise_epig([split], [sure, split])
+    array([[0.        , 0.69314718]])
+    """
+    xp, probs, target_probs = _pool_and_targets(probs, target_probs, log)
+    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    if 0 in probs.shape or probs.shape[2] == 1:
+        check_probs(probs=probs, target_probs=target_probs, log=log)
+        return xp.zeros_like(probs[:, 0, :1] + target_probs[None, :, 0, 0])
+    if fast is not None and host is not None and host_targets is not None:
+        pairs = np.empty((host.shape[0], host_targets.shape[0]), host.dtype)
+        for targets in fast.packs(host_targets, None, host.dtype, log=log):
+            fast.fill_pairs(host, targets, pairs, log=log)
+        return like(xp, probs, pairs)
+    tiles = _pair_tiles(xp, probs, target_probs, log)
+    return xp.concat([xp.concat([pairs for _, pairs in row], axis=1) for row in tiles])
+
+
+@cache
+def hot_loop() -> ModuleType | None:
+    """The compiled loop for arrays in this machine's memory; None where numba is not to be had."""
+    try:
+        from askwell.information import kernels
+    except ImportError:
+        return None
+    return kernels
+
+
+def like(xp: Any, probs: Array, scores: Array) -> Array:
+    """The scores in the library, on the device and of the dtype of `probs`."""
+    return xp.asarray(scores, dtype=probs.dtype, device=probs.device)
+
+
+def _pool_and_targets(probs: Array, target_probs: Array, log: bool) -> tuple[Any, Array, Array]:
+    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    if target_probs.shape[0] == 0:
+        raise ValueError(
+            "target_probs must have at least one target, but its shape is "
+            f"{tuple(target_probs.shape)}. EPIG asks what a label tells about *other* predictions: give it a sample of "
+            "the inputs the model will meet, or predictions of part of the pool."
+        )
+    return xp, probs, target_probs
+
+
+def _marginal(probs: Array, log: bool) -> tuple[Any, Array]:
+    """The namespace, and p(y|x) = mean_k p(y|x, theta_k) as [n, c]."""
+    xp, (probs,) = check_probs(probs=probs, log=log)
+    return xp, xp.mean(_plain(xp, probs, log), axis=1)
+
+
+# ---- the same mathematics as in kernels.py, for arrays that live elsewhere (a graphics card) ---------------------
+
+
+def _plain(xp: Any, part: Array, log: bool) -> Array:
+    return xp.exp(part) if log else part
+
+
+def _candidate_spans(probs: Array, targets: int) -> list[slice]:
+    classes = probs.shape[2]
+    return list(spans(probs.shape[0], max(1, ENTRIES // (classes * max(classes * targets, probs.shape[1])))))
+
+
+def _centred(xp: Any, probs: Array) -> tuple[Array, Array]:
+    """p_k(y) - p(y) as [n, k, c] and p(y) as [n, c]; centred twice, which takes the rounding of the mean out again."""
+    marginal = xp.mean(probs, axis=1)
+    centred = probs - marginal[:, None, :]
+    return centred - xp.mean(centred, axis=1, keepdims=True), marginal
+
+
+def _phi(xp: Any, u: Array) -> Array:
+    """(1 + u) log(1 + u) - u for u >= -1, by its series near 0, where the plain form would cancel."""
+    series = xp.zeros_like(u)
+    for n in range(16, 1, -1):
+        series = series * -u + 1 / (n * (n - 1))
+    t = xp.clip(1 + u, 0, None)
+    return xp.where(xp.abs(u) < 0.1, u * u * series, t * xp.log(xp.where(t > 0, t, 1)) - u)
+
+
+def _divergence(xp: Any, centred: Array, marginal: Array) -> Array:
+    """mean_k sum_y p(y) phi((p_k(y) - p(y)) / p(y)) as [n]."""
+    share = marginal[:, None, :]
+    terms = share * _phi(xp, xp.where(share > 0, centred / xp.where(share > 0, share, 1), 0))  # [n, k, c]
+    return xp.mean(xp.sum(terms, axis=-1), axis=-1)
+
+
+def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool) -> Any:
+    """For each span of candidates an iterator of (span of targets, information [candidates, targets])."""
+    check_probs(probs=probs, target_probs=target_probs, log=log)
+    target_probs = like(xp, probs, target_probs)
+    target_spans = list(spans(target_probs.shape[0], 128))
+    for span in _candidate_spans(probs, min(128, target_probs.shape[0])):
+        part = _centred(xp, _plain(xp, probs[span], log))
+        yield (
+            (to, _pair_information(xp, *part, *_centred(xp, _plain(xp, target_probs[to], log)))) for to in target_spans
+        )
+
+
+def _pair_information(xp: Any, centred: Array, marginal: Array, target: Array, target_marginal: Array) -> Array:
+    """sum_(y, y*) q phi(delta / q) with q = p(y) p(y*) and delta = p(y, y*) - q, as [n, m]."""
+    (n, k, c), m = centred.shape, target.shape[0]
+    rows = xp.reshape(xp.permute_dims(centred, (0, 2, 1)), (n * c, k))
+    columns = xp.reshape(xp.permute_dims(target, (1, 0, 2)), (k, m * c))
+    delta = xp.reshape((rows @ columns) / k, (n, c, m, c))
+    q = marginal[:, :, None, None] * target_marginal[None, None, :, :]  # [n, c, m, c]
+    u = xp.clip(xp.where(q > 0, delta / xp.where(q > 0, q, 1), 0), -1, None)
+    return xp.sum(q * _phi(xp, u), axis=(1, 3))
