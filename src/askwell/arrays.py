@@ -61,7 +61,7 @@ def _library(array: Array) -> str:
 
 
 def as_numpy(array: Array) -> np.ndarray | None:
-    """The array itself if it is NumPy's, the same memory as a NumPy array if it is a torch tensor on the CPU, else None."""
+    """The same memory as a NumPy array, for NumPy arrays and torch tensors on the CPU; None for others."""
     if isinstance(array, np.ndarray):
         return array
     if array.device.type == "cpu":
@@ -77,7 +77,7 @@ def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tu
 
     >>> check_probs(probs=np.full((4, 3, 2), 0.25))
     Traceback (most recent call last):
-    ValueError: probs must hold probabilities that sum to one over its last axis (classes), but probs[0, 0] sums to 0.5...
+    ValueError: probs must hold probabilities that sum to one over its last axis (classes), but probs[0, 0] sums to ...
     """
     xp, arrays = accept(**named)
     for name, array in zip(named, arrays, strict=True):
@@ -87,7 +87,9 @@ def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tu
                 + ("Try array[:, None, :] if the model gives one prediction per input." if array.ndim == 2 else "")
             )
         if 0 in array.shape[1:]:
-            raise ValueError(f"{name} must have at least one draw and one class, but its shape is {tuple(array.shape)}.")
+            raise ValueError(
+                f"{name} must have at least one draw and one class, but its shape is {tuple(array.shape)}."
+            )
     _check_alike(dict(zip(named, arrays, strict=True)))
     if values:
         for name, array in zip(named, arrays, strict=True):
@@ -129,16 +131,15 @@ def value_fault(name: str, probs: Array, *, log: bool = False, offset: int = 0, 
             continue
         if bool(xp.any(low)):
             i, k, c = (int(axis[0]) for axis in xp.nonzero(low))
-            value = float(given[i, k, c])
-            return (
-                f"{name} must hold {'log-' if log else ''}probabilities, but {name}[{offset + span.start + i}, {k}, {c}] is "
-                f"{value:.6g}. {_likely_cause(value)}"
-            )
+            value, place = float(given[i, k, c]), f"{name}[{offset + span.start + i}, {k}, {c}]"
+            kind = "log-probabilities" if log else "probabilities"
+            return f"{name} must hold {kind}, but {place} is {value:.6g}. {_likely_cause(value)}"
         i, k = (int(axis[0]) for axis in xp.nonzero(~(xp.abs(total - 1) <= tolerance)))
         kind = "log-probabilities whose exponentials" if log else "probabilities that"
         return (
-            f"{name} must hold {kind} sum to one over its last axis (classes), but {name}[{offset + span.start + i}, {k}] sums "
-            f"to {float(total[i, k]):.6g} (tolerance {tolerance:g}). {_likely_axis(name, xp, part, tolerance)}"
+            f"{name} must hold {kind} sum to one over its last axis (classes), but "
+            f"{name}[{offset + span.start + i}, {k}] sums to {float(total[i, k]):.6g} (tolerance {tolerance:g}). "
+            + _likely_axis(name, xp, part, tolerance)
         )
     return None
 
@@ -179,11 +180,16 @@ def normalised_weights(weights: Array | None, m: int, *, name: str = "weights") 
     w = w.astype(np.float64)
     if not (np.isfinite(w).all() and (w >= 0).all()):
         worst = int(np.flatnonzero(~(np.isfinite(w) & (w >= 0)))[0])
-        raise ValueError(f"{name} must be finite and not negative, but {name}[{worst}] is {w[worst]}. Try clipping at 0.")
+        raise ValueError(
+            f"{name} must be finite and not negative, but {name}[{worst}] is {w[worst]}. Try clipping at 0."
+        )
     if not w.any():
-        raise ValueError(f"{name} must have at least one positive entry, but all {m} are zero. Pass None to count all equally.")
+        raise ValueError(
+            f"{name} must have at least one positive entry, but all {m} are zero. Pass None to count all equally."
+        )
     w = w / w.max()  # first by the largest: the sum of huge weights must not overflow
-    return w / w.sum()
+    normalised: np.ndarray = w / w.sum()
+    return normalised
 
 
 def spans(total: int, size: int) -> Iterator[slice]:
@@ -200,6 +206,8 @@ def threads() -> int:
     asked = os.environ.get("ASKWELL_THREADS", "")
     if asked:
         if not (asked.isdigit() and int(asked) > 0):
-            raise ValueError(f"the environment variable ASKWELL_THREADS must be a whole number from 1, but it is {asked!r}.")
+            raise ValueError(
+                f"the environment variable ASKWELL_THREADS must be a whole number from 1, but it is {asked!r}."
+            )
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

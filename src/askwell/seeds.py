@@ -10,8 +10,8 @@ __all__ = ["rng_for"]
 def rng_for(seed: int, step: int, purpose: str) -> np.random.Generator:
     """The generator for one purpose at one step of one run: the same wherever and whenever it is asked for.
 
-    Different purposes and steps get independent streams, so that a run that was killed goes on as it would have, and using
-    more random numbers for one purpose changes none of another's.
+    Different purposes and steps get independent streams, so that a run that was killed goes on as it would have, and
+    using more random numbers for one purpose changes none of another's.
 
     >>> rng_for(0, 3, "targets").integers(100) == rng_for(0, 3, "targets").integers(100)
     np.True_

@@ -3,8 +3,8 @@
 For the K draws as a uniform prior both bounds hold exactly, for the estimates and not only in the limit:
 
 - data processing: y - theta - y* is a Markov chain, so I(y; y*_j) <= min(BALD(x), BALD(x*_j)). Too loose to prune with.
-- chi-square: I <= log(1 + chi2), and with Jensen EPIG(x) <= log(1 + mean_j chi2(x, x*_j)). The mean over *all* targets is
-  one quadratic form sum_kl A_kl(x) G_kl / K^2 in a K x K matrix G of the targets, so it costs the same for any number of them.
+- chi-square: I <= log(1 + chi2), and with Jensen EPIG(x) <= log(1 + mean_j chi2(x, x*_j)). The mean over *all* targets
+  is one quadratic form sum_kl A_kl(x) G_kl / K^2 in a K x K matrix G of the targets: the same cost for any number.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
-from askwell.information.categorical import bald, epig, hot_loop, like
+from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
 
 __all__ = ["chi2_bound", "data_processing_bound", "forms", "target_gram", "top_epig"]
 
@@ -29,7 +29,8 @@ def data_processing_bound(
     >>> data_processing_bound([split], [split, sure])
     array([0.34657359])
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
+    check_probs(target_probs=target_probs, log=log)
     w = normalised_weights(weights, target_probs.shape[0])
     own, theirs = bald(probs, log=log), bald(target_probs, log=log)
     least = xp.minimum(own[:, None], like(xp, own, theirs)[None, :])  # [n, m]
@@ -45,7 +46,7 @@ def chi2_bound(probs: Array, target_probs: Array, *, weights: Array | None = Non
     >>> chi2_bound([split], [split])
     array([0.69314718])
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     w = normalised_weights(weights, target_probs.shape[0])
     gram = target_gram(target_probs, w, log=log)
     chi2 = forms(probs, gram, log=log)[:, 0] / gram.shape[0] ** 2
@@ -65,7 +66,7 @@ def top_epig(
     >>> top_epig([vague, split, split], [split], 2)
     (array([1, 2]), array([0.69314718, 0.69314718]))
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     n = probs.shape[0]
     if not 0 <= size <= n:
         raise ValueError(
@@ -158,7 +159,8 @@ class _Race(NamedTuple):
             return np.zeros(len(index))
         full, _, trace = self.fast.forms(self.probs, gram, log=self.log, index=index).T
         chi2 = (full + SLACK * trace * np.trace(gram)) / len(gram) ** 2
-        return weight * np.log1p(np.maximum(chi2, 0) / weight)
+        most: np.ndarray = weight * np.log1p(np.maximum(chi2, 0) / weight)
+        return most
 
 
 def _race(

@@ -24,9 +24,9 @@ def entropy(probs: Array, *, log: bool = False) -> Array:
     >>> entropy([[[0.5, 0.5]], [[1.0, 0.0]]])
     array([0.69314718, 0.        ])
     """
-    xp, marginal = _marginal(probs, log)
+    xp, probs, marginal = _marginal(probs, log)
     safe = xp.where(marginal > 0, marginal, 1)
-    return xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0, None)
+    return like(xp, probs, xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0, None))
 
 
 def margin(probs: Array, *, log: bool = False) -> Array:
@@ -35,11 +35,11 @@ def margin(probs: Array, *, log: bool = False) -> Array:
     >>> margin([[[0.7, 0.2, 0.1]]])
     array([0.5])
     """
-    xp, marginal = _marginal(probs, log)
+    xp, probs, marginal = _marginal(probs, log)
     if marginal.shape[-1] == 1:
-        return 1 - marginal[:, 0]
+        return xp.zeros_like(probs[:, 0, 0])
     ranked = xp.sort(marginal, axis=-1)
-    return 1 - (ranked[:, -1] - ranked[:, -2])
+    return like(xp, probs, 1 - (ranked[:, -1] - ranked[:, -2]))
 
 
 def least_confidence(probs: Array, *, log: bool = False) -> Array:
@@ -48,8 +48,8 @@ def least_confidence(probs: Array, *, log: bool = False) -> Array:
     >>> least_confidence([[[0.75, 0.25], [0.25, 0.75]]])
     array([0.5])
     """
-    xp, marginal = _marginal(probs, log)
-    return 1 - xp.max(marginal, axis=-1)
+    xp, probs, marginal = _marginal(probs, log)
+    return like(xp, probs, xp.clip(1 - xp.max(marginal, axis=-1), 0, None))
 
 
 def bald(probs: Array, *, log: bool = False) -> Array:
@@ -74,14 +74,14 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
 
     The mean over targets of KL[p(y, y*) || p(y) p(y*)] with p the mean over draws (the paper's estimator for
     classification). Candidates `probs [n, k, c]`, targets `target_probs [m, k, c]`, as [n]. `weights [m] >= 0` of any
-    scale make it a weighted mean. The memory used does not grow with n or m. Scores of equal inputs are equal to the bit,
-    in any company.
+    scale make it a weighted mean. The memory used does not grow with n or m. Scores of equal inputs are equal to the
+    bit, in any company.
 
     >>> alike, unlike = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
     >>> epig([alike, unlike], [alike])
     array([0.69314718, 0.        ])
     """
-    xp, probs, target_probs = _pool_and_targets(probs, target_probs, log)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     w = normalised_weights(weights, target_probs.shape[0])
     fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
@@ -107,7 +107,7 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     >>> pairwise_epig([split], [sure, split])
     array([[0.        , 0.69314718]])
     """
-    xp, probs, target_probs = _pool_and_targets(probs, target_probs, log)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
         check_probs(probs=probs, target_probs=target_probs, log=log)
@@ -125,10 +125,10 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
 def hot_loop() -> ModuleType | None:
     """The compiled loop for arrays in this machine's memory; None where numba is not to be had."""
     try:
-        from askwell.information import kernels
+        from askwell.information import compiled
     except ImportError:
         return None
-    return kernels
+    return compiled
 
 
 def like(xp: Any, probs: Array, scores: Array) -> Array:
@@ -136,7 +136,8 @@ def like(xp: Any, probs: Array, scores: Array) -> Array:
     return xp.asarray(scores, dtype=probs.dtype, device=probs.device)
 
 
-def _pool_and_targets(probs: Array, target_probs: Array, log: bool) -> tuple[Any, Array, Array]:
+def pool_and_targets(probs: Array, target_probs: Array, log: bool) -> tuple[Any, Array, Array]:
+    """The namespace and both beliefs, shapes checked, values not yet; no targets are refused."""
     xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
     if target_probs.shape[0] == 0:
         raise ValueError(
@@ -147,13 +148,13 @@ def _pool_and_targets(probs: Array, target_probs: Array, log: bool) -> tuple[Any
     return xp, probs, target_probs
 
 
-def _marginal(probs: Array, log: bool) -> tuple[Any, Array]:
-    """The namespace, and p(y|x) = mean_k p(y|x, theta_k) as [n, c]."""
+def _marginal(probs: Array, log: bool) -> tuple[Any, Array, Array]:
+    """The namespace, the beliefs, and p(y|x) = mean_k p(y|x, theta_k) as float64 [n, c]."""
     xp, (probs,) = check_probs(probs=probs, log=log)
-    return xp, xp.mean(_plain(xp, probs, log), axis=1)
+    return xp, probs, xp.sum(_plain(xp, probs, log), axis=1, dtype=xp.float64) / probs.shape[1]
 
 
-# ---- the same mathematics as in kernels.py, for arrays that live elsewhere (a graphics card) ---------------------
+# ---- the mathematics of kernels.py for arrays that live elsewhere, on a graphics card ----------------------------
 
 
 def _plain(xp: Any, part: Array, log: bool) -> Array:
@@ -165,26 +166,31 @@ def _candidate_spans(probs: Array, targets: int) -> list[slice]:
     return list(spans(probs.shape[0], max(1, ENTRIES // (classes * max(classes * targets, probs.shape[1])))))
 
 
-def _centred(xp: Any, probs: Array) -> tuple[Array, Array]:
-    """p_k(y) - p(y) as [n, k, c] and p(y) as [n, c]; centred twice, which takes the rounding of the mean out again."""
-    marginal = xp.mean(probs, axis=1)
+def _centred(xp: Any, probs: Array) -> tuple[Array, Array, Array]:
+    """p_k(y), p_k(y) - p(y) and p(y), as [n, k, c], [n, k, c] and [n, c]; exactly centred where the draws agree."""
+    marginal = probs[:, 0, :] + xp.mean(probs - probs[:, :1, :], axis=1)
     centred = probs - marginal[:, None, :]
-    return centred - xp.mean(centred, axis=1, keepdims=True), marginal
+    return probs, centred - xp.mean(centred, axis=1, keepdims=True), marginal
 
 
-def _phi(xp: Any, u: Array) -> Array:
-    """(1 + u) log(1 + u) - u for u >= -1, by its series near 0, where the plain form would cancel."""
+def _phi(xp: Any, t: Array, u: Array) -> Array:
+    """t log t - u for t = 1 + u >= 0, by a series of u near 0, where the plain form would cancel."""
     series = xp.zeros_like(u)
     for n in range(16, 1, -1):
         series = series * -u + 1 / (n * (n - 1))
-    t = xp.clip(1 + u, 0, None)
-    return xp.where(xp.abs(u) < 0.1, u * u * series, t * xp.log(xp.where(t > 0, t, 1)) - u)
+    return xp.where(xp.abs(u) < 0.1, u * u * series, t * xp.log(xp.where(t > 0, t, 1)) - (t - 1))
 
 
-def _divergence(xp: Any, centred: Array, marginal: Array) -> Array:
+def _ratio(xp: Any, numerator: Array, share: Array) -> Array:
+    """numerator / share, 0 where the share is too small to divide by."""
+    least = xp.finfo(share.dtype).smallest_normal
+    return xp.where(share > least, numerator / xp.where(share > least, share, 1), 0)
+
+
+def _divergence(xp: Any, probs: Array, centred: Array, marginal: Array) -> Array:
     """mean_k sum_y p(y) phi((p_k(y) - p(y)) / p(y)) as [n]."""
     share = marginal[:, None, :]
-    terms = share * _phi(xp, xp.where(share > 0, centred / xp.where(share > 0, share, 1), 0))  # [n, k, c]
+    terms = share * _phi(xp, _ratio(xp, probs, share), _ratio(xp, centred, share))  # [n, k, c]
     return xp.mean(xp.sum(terms, axis=-1), axis=-1)
 
 
@@ -193,19 +199,26 @@ def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool) -> Any:
     check_probs(probs=probs, target_probs=target_probs, log=log)
     target_probs = like(xp, probs, target_probs)
     target_spans = list(spans(target_probs.shape[0], 128))
+    packed = [_centred(xp, _plain(xp, target_probs[to], log)) for to in target_spans]
     for span in _candidate_spans(probs, min(128, target_probs.shape[0])):
         part = _centred(xp, _plain(xp, probs[span], log))
-        yield (
-            (to, _pair_information(xp, *part, *_centred(xp, _plain(xp, target_probs[to], log)))) for to in target_spans
+        yield ((to, _pair_information(xp, part, targets)) for to, targets in zip(target_spans, packed, strict=True))
+
+
+def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...]) -> Array:
+    """sum_(y, y*) q phi(delta / q) with q = p(y) p(y*) and delta = p(y, y*) - q, as [n, m].
+
+    Two products: p(y, y*), precise where it is nearly 0, and delta, precise where *it* is nearly 0.
+    """
+    (n, k, c), m = part[0].shape, target[0].shape[0]
+    joint, delta = (
+        xp.reshape(
+            xp.reshape(xp.permute_dims(rows, (0, 2, 1)), (n * c, k))
+            @ xp.reshape(xp.permute_dims(columns, (1, 0, 2)), (k, m * c))
+            / k,
+            (n, c, m, c),
         )
-
-
-def _pair_information(xp: Any, centred: Array, marginal: Array, target: Array, target_marginal: Array) -> Array:
-    """sum_(y, y*) q phi(delta / q) with q = p(y) p(y*) and delta = p(y, y*) - q, as [n, m]."""
-    (n, k, c), m = centred.shape, target.shape[0]
-    rows = xp.reshape(xp.permute_dims(centred, (0, 2, 1)), (n * c, k))
-    columns = xp.reshape(xp.permute_dims(target, (1, 0, 2)), (k, m * c))
-    delta = xp.reshape((rows @ columns) / k, (n, c, m, c))
-    q = marginal[:, :, None, None] * target_marginal[None, None, :, :]  # [n, c, m, c]
-    u = xp.clip(xp.where(q > 0, delta / xp.where(q > 0, q, 1), 0), -1, None)
-    return xp.sum(q * _phi(xp, u), axis=(1, 3))
+        for rows, columns in zip(part[:2], target[:2], strict=True)
+    )
+    q = part[2][:, :, None, None] * target[2][None, None, :, :]  # [n, c, m, c]
+    return xp.sum(q * _phi(xp, _ratio(xp, joint, q), _ratio(xp, delta, q)), axis=(1, 3))

@@ -1,9 +1,9 @@
 """What a finite number of draws does to EPIG: a guard, corrected values and standard errors.
 
-The plug-in estimate `epig` finds information even where there is none: about (c - 1)^2 / (2 k) nats for independent hard
-votes, which for a forest of 100 trees and 11 classes is more than any real signal. It is still the score to *select* with
-(docs/information.md has the trials); the functions here are for forecasts, stopping and honest reporting, and `signal`
-tells whether there is anything to select on at all.
+The plug-in estimate `epig` finds information even where there is none: about (c - 1)^2 / (2 k) nats for independent
+hard votes, which for a forest of 100 trees and 11 classes is more than any real signal. It is still the score to
+*select* with (docs/information.md has the trials); the functions here are for forecasts, stopping and honest reporting,
+and `signal` tells whether there is anything to select on at all.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 from askwell.arrays import Array, check_probs, normalised_weights, spans
 from askwell.information.bounds import forms, target_gram
-from askwell.information.categorical import epig, like
+from askwell.information.categorical import epig, like, pool_and_targets
 
 __all__ = ["epig_corrected", "epig_error", "epig_quadratic", "signal"]
 
@@ -23,10 +23,10 @@ FAINT_SIGNAL = 1.5
 def epig_corrected(
     probs: Array, target_probs: Array, *, weights: Array | None = None, rotations: int = 4, log: bool = False
 ) -> Array:
-    """EPIG minus what chance alone would show: the mean EPIG with the targets' draws rotated against the candidates', as [n].
+    """EPIG minus what chance alone would show: the mean EPIG with the targets' draws rotated against the pool's.
 
-    Rotating keeps every prediction and breaks the pairing of draws, so what remains is the bias. Nearly unbiased, may be
-    negative; costs 1 + `rotations` times `epig`. Draws must be exchangeable (trees, masks, independent samples).
+    Rotating keeps every prediction and breaks the pairing of draws, so what remains is the bias. Nearly unbiased, may
+    be negative; costs 1 + `rotations` times `epig`. Draws must be exchangeable (trees, masks, independent samples).
 
     >>> from askwell.seeds import rng_for
     >>> votes = np.eye(3)[rng_for(0, 0, "votes").integers(0, 3, (200, 40))]     # independent: no information at all
@@ -45,17 +45,17 @@ def epig_corrected(
 def epig_quadratic(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
     """Half the mean chi-square between a candidate's label and the targets', unbiased in the draws, as [n].
 
-    EPIG ~ chi2 / 2 for weak dependence, and mean_j chi2 is a quadratic form sum_kl A_kl G_kl in the draws; leaving out its
-    diagonal, where a draw meets itself, takes the bias away (a U-statistic). The cost does not depend on the number of
-    targets. Use it for honest values and to screen huge pools; not where dependence is strong (it tends to (c - 1) / 2
-    instead of log c), and not to select with a forest on a curated pool. May be negative.
+    EPIG ~ chi2 / 2 for weak dependence, and mean_j chi2 is a quadratic form sum_kl A_kl G_kl in the draws; leaving out
+    its diagonal, where a draw meets itself, takes the bias away (a U-statistic). The cost does not depend on the number
+    of targets. Use it for honest values and to screen huge pools; not where dependence is strong (it tends to
+    (c - 1) / 2 instead of log c), and not to select with a forest on a curated pool. May be negative.
 
     >>> agree = [[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]]
     >>> vague = [[0.5, 0.5]] * 4
     >>> epig_quadratic([agree, vague], [agree]).round(4)
     array([0.0007, 0.    ])
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
     gram = target_gram(target_probs, normalised_weights(weights, target_probs.shape[0]), log=log)
     full, diagonal, trace = (forms(probs, gram, log=log)[:, i] for i in range(3))
@@ -75,7 +75,8 @@ def epig_error(probs: Array, target_probs: Array, *, weights: Array | None = Non
     >>> epig_error([[[0.9, 0.1], [0.1, 0.9]]], [[[0.9, 0.1], [0.1, 0.9]]])
     array([0.])
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
+    check_probs(probs=probs, target_probs=target_probs, log=log)
     (n, k, c), m = probs.shape, target_probs.shape[0]
     _several_draws(k)
     w = normalised_weights(weights, m)
@@ -114,7 +115,7 @@ def signal(
     >>> round(signal(votes, votes, rotations=1, warn=False), 1)  # rotated by half: as dependent as before
     1.0
     """
-    xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
     probs = probs[:: max(1, -(-probs.shape[0] // candidates))]
     found, *nulls = (
@@ -130,9 +131,10 @@ def signal(
 
 def _faint(ratio: float, k: int) -> str:
     return (
-        f"the EPIG scores are {ratio:.2f} times what unrelated draws would give (1 is chance, a sound pipeline has 2 to 5). "
-        f"Usual causes: too few draws for hard votes (k = {k}; try 500 trees or more), or pool and targets predicted with "
-        "different draws (ordinary dropout draws a new mask for every call: predict both with the same posterior). "
+        f"the EPIG scores are {ratio:.2f} times what unrelated draws would give (1 is chance, a sound pipeline has 2 "
+        f"to 5). Usual causes: too few draws for hard votes (k = {k}; try 500 trees or more), or pool and targets "
+        "predicted with different draws (ordinary dropout draws a new mask for every call: predict both with the same "
+        "posterior). "
         "If the model is simply sure of all targets, there is little left to learn."
     )
 
@@ -140,8 +142,8 @@ def _faint(ratio: float, k: int) -> str:
 def _several_draws(k: int) -> int:
     if k < 2:
         raise ValueError(
-            f"probs must have at least two draws to judge by, but k = {k}. One draw knows no uncertainty: use an ensemble, "
-            "a forest, dropout or a Bayesian model."
+            f"probs must have at least two draws to judge by, but k = {k}. One draw knows no uncertainty: use an "
+            "ensemble, a forest, dropout or a Bayesian model."
         )
     return k
 
@@ -151,4 +153,4 @@ def _shifts(k: int, rotations: int) -> list[int]:
     if rotations < 1:
         raise ValueError(f"rotations must be at least 1, but it is {rotations}.")
     _several_draws(k)
-    return sorted({max(1, round(k * r / (rotations + 1))) for r in range(1, rotations + 1)})
+    return sorted({min(k - 1, max(1, round(k * r / (rotations + 1)))) for r in range(1, rotations + 1)})

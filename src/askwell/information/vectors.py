@@ -1,8 +1,8 @@
-"""The innermost steps of the hot loop as LLVM vectors: a tile of a matrix product, and terms Q phi(u).
+"""The innermost steps of the hot loop as LLVM vectors: a tile of a matrix product, and sums of phi(u).
 
 Numba compiles the loops around them (`kernels.py`). These are spelt out because no array language keeps twelve
-accumulators in registers, or two vectors of a logarithm in flight. LLVM maps them to whatever the processor has. They can
-only be called from compiled code, with the `address` of array elements. phi(u) = (1 + u) log(1 + u) - u.
+accumulators in registers, or two vectors of a logarithm in flight. LLVM maps them to whatever the processor has. They
+can only be called from compiled code, with the `address` of array elements. phi(u) = (1 + u) log(1 + u) - u.
 """
 
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ __all__ = [
     "ROWS",
     "add_centred_terms",
     "add_divergence_terms",
-    "add_joint_terms",
     "add_product",
+    "add_terms",
     "address",
     "panel_width",
 ]
@@ -31,7 +31,7 @@ LANES = 8  # the fewest neighbours that terms are added to at a time
 
 def panel_width(dtype: Any) -> int:
     """How many columns `add_product` makes at a time: two vectors."""
-    return 2 * VECTOR_BYTES // np.dtype(dtype).itemsize
+    return 2 * VECTOR_BYTES // int(np.dtype(dtype).itemsize)
 
 
 def _series(f: Any) -> Any:
@@ -62,8 +62,9 @@ class _Vector(NamedTuple):
 
     @classmethod
     def of(cls, builder: Any, dtype: Any, lanes: int) -> "_Vector":
-        real, whole, *layout = LAYOUTS[dtype]
-        return cls(builder, ir.VectorType(real, lanes), ir.VectorType(whole, lanes), *layout)
+        real, whole, digits, half_root, one, coefficients = LAYOUTS[dtype]
+        vector = (ir.VectorType(real, lanes), ir.VectorType(whole, lanes))
+        return cls(builder, *vector, digits, half_root, one, coefficients)
 
     def all(self, value: float) -> Any:
         return ir.Constant(self.real, [float(value)] * self.real.count)
@@ -94,7 +95,7 @@ class _Vector(NamedTuple):
         return instruction
 
 
-LAYOUTS = {
+LAYOUTS: dict[Any, tuple[Any, Any, int, int, int, tuple[float, ...]]] = {
     types.float32: (ir.FloatType(), ir.IntType(32), 23, 0x3F3504F3, 0x3F800000, _coefficients(7)),  # to 4e-8
     types.float64: (ir.DoubleType(), ir.IntType(64), 52, 0x3FE6A09E667F3BCD, 0x3FF0000000000000, _coefficients(18)),
 }
@@ -113,7 +114,7 @@ def address(typing: Any, array: Any, offset: Any) -> Any:
 
 @intrinsic
 def add_product(typing: Any, a: Any, b: Any, out: Any, depth: Any, stride: Any) -> Any:
-    """out[ROWS, 2 vectors] += a[depth, ROWS]^T b[depth, 2 vectors], summed in registers; rows of out lie `stride` apart."""
+    """out[ROWS, 2 vectors] += a[depth, ROWS]^T b[depth, 2 vectors], in registers; out's rows lie `stride` apart."""
     dtype = a.dtype
     width = panel_width(dtype.name) // 2
 
@@ -157,58 +158,54 @@ def add_product(typing: Any, a: Any, b: Any, out: Any, depth: Any, stride: Any) 
 
 
 @intrinsic(prefer_literal=True)
-def add_centred_terms(
-    typing: Any, lanes: Any, d: Any, q: Any, r: Any, share: Any, inverse: Any, right: Any, below: Any, row: Any
-) -> Any:
-    """In `lanes` neighbouring places: row += Q phi(D / Q), right -= D, below -= D, where Q = q share, 1 / Q = r inverse.
+def add_centred_terms(typing: Any, lanes: Any, u: Any, p: Any, share: Any, right: Any, below: Any, row: Any) -> Any:
+    """In `lanes` neighbouring places: row += share phi(u), right += share u, below += p u.
 
-    The pointers stand at the first place. `right` and `below` collect D of the classes that were left out.
+    The pointers stand at the first place. `right` and `below` add up to what the left-out classes lack.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, d.dtype, lanes.literal_value)
-        _, d_at, q, r, share_at, inverse_at, right_at, below_at, row_at = args
-        given = vector.load(d_at)
-        q = builder.fmul(vector.spread(q), vector.load(share_at))
-        u = builder.fmul(given, builder.fmul(vector.spread(r), vector.load(inverse_at)))
-        sums = [builder.fsub(vector.load(place), given) for place in (right_at, below_at)]
-        term = _phi(vector, builder.fadd(u, vector.all(1)), u)
-        sums.append(vector.fma(q, term, vector.load(row_at)))
-        for place, value in zip((right_at, below_at, row_at), sums, strict=True):
-            vector.store(value, place)
+        vector = _Vector.of(builder, u.dtype, lanes.literal_value)
+        _, u_at, p, share_at, right_at, below_at, row_at = args
+        given, share = vector.load(u_at), vector.load(share_at)
+        phi = _phi(vector, builder.fadd(given, vector.all(1)), given)
+        for place, factor, value in (
+            (right_at, share, given),
+            (below_at, vector.spread(p), given),
+            (row_at, share, phi),
+        ):
+            vector.store(vector.fma(factor, value, vector.load(place)), place)
         return context.get_dummy_value()
 
-    return types.void(lanes, d, d.dtype, d.dtype, share, inverse, right, below, row), code
+    return types.void(lanes, u, u.dtype, share, right, below, row), code
 
 
 @intrinsic(prefer_literal=True)
-def add_joint_terms(typing: Any, lanes: Any, joint: Any, q: Any, r: Any, share: Any, inverse: Any, row: Any) -> Any:
-    """In `lanes` neighbouring places: row += Q phi(J / Q - 1), where Q = q share and 1 / Q = r inverse."""
+def add_terms(typing: Any, lanes: Any, t: Any, share: Any, row: Any) -> Any:
+    """In `lanes` neighbouring places: row += share phi(t - 1)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, joint.dtype, lanes.literal_value)
-        _, joint_at, q, r, share_at, inverse_at, row_at = args
-        q = builder.fmul(vector.spread(q), vector.load(share_at))
-        t = builder.fmul(vector.load(joint_at), builder.fmul(vector.spread(r), vector.load(inverse_at)))
-        vector.store(vector.fma(q, _phi(vector, t), vector.load(row_at)), row_at)
+        vector = _Vector.of(builder, t.dtype, lanes.literal_value)
+        _, t_at, share_at, row_at = args
+        phi = _phi(vector, vector.load(t_at))
+        vector.store(vector.fma(vector.load(share_at), phi, vector.load(row_at)), row_at)
         return context.get_dummy_value()
 
-    return types.void(lanes, joint, joint.dtype, joint.dtype, share, inverse, row), code
+    return types.void(lanes, t, share, row), code
 
 
 @intrinsic(prefer_literal=True)
-def add_divergence_terms(typing: Any, lanes: Any, p: Any, d: Any, q: Any, r: Any, row: Any) -> Any:
-    """In `lanes` neighbouring places: row += q phi(D / q), given both P = q + D and D, and r = 1 / q."""
+def add_divergence_terms(typing: Any, lanes: Any, t: Any, u: Any, p: Any, row: Any) -> Any:
+    """In `lanes` neighbouring places: row += p phi(u), given both t = 1 + u and u."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, p.dtype, lanes.literal_value)
-        _, p_at, d_at, q, r, row_at = args
-        q, r = vector.spread(q), vector.spread(r)
-        t, u = (builder.fmul(vector.load(place), r) for place in (p_at, d_at))
-        vector.store(vector.fma(q, _phi(vector, t, u), vector.load(row_at)), row_at)
+        vector = _Vector.of(builder, t.dtype, lanes.literal_value)
+        _, t_at, u_at, p, row_at = args
+        phi = _phi(vector, vector.load(t_at), vector.load(u_at))
+        vector.store(vector.fma(vector.spread(p), phi, vector.load(row_at)), row_at)
         return context.get_dummy_value()
 
-    return types.void(lanes, p, d, p.dtype, p.dtype, row), code
+    return types.void(lanes, t, u, t.dtype, row), code
 
 
 def _phi(vector: _Vector, t: Any, u: Any = None) -> Any:

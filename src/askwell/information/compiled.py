@@ -1,0 +1,217 @@
+"""The door to the compiled loops: targets packed in blocks, candidates in chunks and threads, faults put into words.
+
+Only for arrays in this machine's memory (NumPy's, or tensors on the CPU seen as such). Loaded by the first score.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
+from askwell.information import kernels
+from askwell.information.vectors import LANES, panel_width
+
+__all__ = ["Targets", "add_scores", "bald", "fill_pairs", "forms", "gram", "packs"]
+
+PACK_BYTES = 8 << 20  # of targets prepared at a time
+CHUNK_BYTES = 1 << 21  # of candidates handed to a thread at a time
+COLUMNS = 1024  # of D for one block of targets ...
+MOST_TARGETS = 128  # ... and the most targets in one
+
+
+class Targets(NamedTuple):
+    """Consecutive targets as the loop wants them: in blocks of m, the last one padded with targets of no weight."""
+
+    span: slice  # which of all targets these are
+    centred: bool  # for u; or for t, because some of these are strong
+    columns: np.ndarray  # [blocks, panels, k, width]  class after class
+    share: np.ndarray  # [blocks, c, m]  p(y*), the most probable class last
+    inverse: np.ndarray  # [blocks, m]  1 / p(y*) of the most probable class
+    weights: np.ndarray  # [blocks, m]  they sum to one over all targets
+
+
+def packs(
+    target_probs: np.ndarray, weights: np.ndarray | None, dtype: Any, *, log: bool = False, most: int | None = None
+) -> Iterator[tuple[Targets, ...]]:
+    """All targets, packed: as many blocks at a time as `PACK_BYTES` hold, and at most `most`.
+
+    Each item is one pack for every candidate, or two: the centred one, and the other for strong candidates. How targets
+    fall into blocks depends on m and c alone, and blocks are added up in order, so scores do not depend, to the bit, on
+    how many blocks are done at a time.
+    """
+    m, draws, classes = target_probs.shape
+    size = _block_size(m, classes)
+    fitting = max(1, PACK_BYTES // (2 * size * classes * draws * np.dtype(dtype).itemsize))
+    w = np.full(m, 1 / m) if weights is None else weights
+    for span in spans(m, size * min(fitting, most or fitting)):
+        probs = _plain(target_probs[span], dtype, log)
+        centred, strong = _packed(probs, w[span], span, size, True)
+        yield (centred, _packed(probs, w[span], span, size, False)[0]) if strong else (centred,)
+
+
+def _block_size(m: int, classes: int) -> int:
+    """How many targets make a block: about equally many in each, a multiple of LANES."""
+    most = min(MOST_TARGETS, max(LANES, COLUMNS // classes))
+    return _ceil_to(-(-m // -(-m // most)), LANES)
+
+
+def _ceil_to(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _packed(probs: np.ndarray, weights: np.ndarray, span: slice, size: int, centred: bool) -> tuple[Targets, bool]:
+    """The targets `probs` in blocks of `size`, and whether any of them is strong."""
+    (count, draws, classes), dtype = probs.shape, probs.dtype
+    blocks, width = -(-count // size), panel_width(dtype)
+    panels = -(-kernels.classes_kept(classes, centred) * size // width)
+    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, size), dtype)
+    inverse, padded, strong = np.zeros((blocks, size), dtype), np.zeros(blocks * size), np.zeros(size, bool)
+    padded[:count] = weights
+    for block, part in enumerate(spans(count, size)):
+        fault = kernels.pack_block(
+            probs[part], SUM_TOLERANCE[str(dtype)], centred, columns[block], share[block], inverse[block], strong
+        )
+        if fault >= 0:
+            raise ValueError(_words("target_probs", probs[part.start + fault], span.start + part.start + fault))
+    targets = Targets(span, centred, columns, share, inverse, padded.reshape(blocks, size))
+    return targets, bool(strong.any()) and dtype == np.float32
+
+
+def _words(name: str, p: np.ndarray, index: int) -> str:
+    fault = value_fault(name, p[None], offset=index)
+    return fault or f"{name}[{index}] must hold probabilities that sum to one over classes."
+
+
+def _plain(part: np.ndarray, dtype: Any, log: bool) -> np.ndarray:
+    return np.ascontiguousarray(np.exp(part) if log else part, dtype)
+
+
+def add_scores(
+    probs: np.ndarray,
+    pack: tuple[Targets, ...],
+    scores: np.ndarray,
+    *,
+    log: bool = False,
+    index: np.ndarray | None = None,
+) -> None:
+    """scores[i] += sum_j w_j I(y_i; y*_j) over the packed targets, for `probs [n, k, c]` and float64 `scores [n]`.
+
+    With `index` for those candidates only: `scores[i]` is that of `probs[index[i]]`.
+    """
+    no_pairs = np.empty((0, 0, 0), probs.dtype)
+
+    def add(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
+        found = scores[rows]
+        fault = kernels.score(part, tolerance, *targets[1:], found, no_pairs)
+        scores[rows] = found
+        return int(fault)
+
+    _each_chunk(probs, log, _by_strength(pack, add), index)
+
+
+def fill_pairs(probs: np.ndarray, pack: tuple[Targets, ...], pairs: np.ndarray, *, log: bool = False) -> None:
+    """pairs[i, j] = I(y_i; y*_j) for the packed targets, for `probs [n, k, c]` and `pairs [n, m]` of all targets."""
+    blocks, size = pack[0].weights.shape
+    span = pack[0].span
+
+    def fill(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
+        found = np.empty((len(part), blocks, size), probs.dtype)
+        fault = kernels.score(part, tolerance, *targets[1:], np.empty(0), found)
+        pairs[rows, span] = found.reshape(-1, blocks * size)[:, : span.stop - span.start]
+        return int(fault)
+
+    _each_chunk(probs, log, _by_strength(pack, fill))
+
+
+def _by_strength(
+    pack: tuple[Targets, ...], kernel: Callable[[np.ndarray, float, Targets, Any], int]
+) -> Callable[[np.ndarray, float, slice], int]:
+    """A kernel for chunks that gives each candidate the targets in its form: centred, or joint if both are strong."""
+
+    def run(part: np.ndarray, tolerance: float, span: slice) -> int:
+        if len(pack) == 1:
+            return kernel(part, tolerance, pack[0], span)
+        strong = np.empty(len(part), bool)
+        fault = int(kernels.find_strong(part, tolerance, strong))
+        if fault >= 0:
+            return fault
+        for targets, chosen in zip(pack, (~strong, strong), strict=True):
+            if chosen.all():
+                kernel(part, tolerance, targets, span)
+            elif chosen.any():
+                kernel(part[chosen], tolerance, targets, span.start + np.flatnonzero(chosen))
+        return -1
+
+    return run
+
+
+def bald(probs: np.ndarray, *, log: bool = False) -> np.ndarray:
+    """BALD of `probs [n, k, c]` as float64 [n]."""
+    scores = np.empty(len(probs))
+    _each_chunk(probs, log, lambda part, tolerance, span: kernels.bald(part, tolerance, scores[span]))
+    return scores
+
+
+def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) -> np.ndarray:
+    """G_kl = sum_j w_j sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y) of `target_probs [m, k, c]`, as float64 [k, k]."""
+    m, draws, classes = target_probs.shape
+    total = np.zeros((draws, draws))
+    for span in spans(m, max(1, PACK_BYTES // (8 * draws * classes))):
+        part = _plain(target_probs[span], target_probs.dtype, log)
+        rows = np.empty((draws, len(part), classes))
+        fault = kernels.scaled(part, SUM_TOLERANCE[str(part.dtype)], weights[span], rows)
+        if fault >= 0:
+            raise ValueError(_words("target_probs", part[fault], span.start + fault))
+        flat = rows.reshape(draws, -1)  # [k, m*c]
+        total += flat @ flat.T
+    return total
+
+
+def forms(probs: np.ndarray, gram: np.ndarray, *, log: bool = False, index: np.ndarray | None = None) -> np.ndarray:
+    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) for `probs [n, k, c]` and symmetric `gram [k, k]`, as [n, 3].
+
+    A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y). With `index` for those candidates only.
+    """
+    draws, width = len(gram), panel_width(probs.dtype)
+    columns = np.zeros((draws, _ceil_to(draws, width)), probs.dtype)
+    columns[:, :draws] = gram
+    packed = np.ascontiguousarray(columns.reshape(draws, -1, width).swapaxes(0, 1))  # [panels, k, width]
+    out = np.empty((len(probs) if index is None else len(index), 3))
+    diagonal = np.diagonal(gram).astype(np.float64)
+    _each_chunk(
+        probs, log, lambda part, tolerance, span: kernels.forms(part, tolerance, packed, diagonal, out[span]), index
+    )
+    return out
+
+
+def _each_chunk(
+    probs: np.ndarray,
+    log: bool,
+    kernel: Callable[[np.ndarray, float, slice], int],
+    index: np.ndarray | None = None,
+) -> None:
+    """Call `kernel(chunk, tolerance, span)` for all candidates, or those of `index`, in threads; word what it finds."""
+    tolerance = SUM_TOLERANCE[str(probs.dtype)]
+
+    def job(span: slice) -> None:
+        part = _plain(probs[span if index is None else index[span]], probs.dtype, log)
+        fault = kernel(part, tolerance, span)
+        if fault >= 0:
+            place = span.start + fault
+            raise ValueError(_words("probs", part[fault], place if index is None else int(index[place])))
+
+    count, workers = len(probs) if index is None else len(index), threads()
+    most = max(1, CHUNK_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
+    chunks = list(spans(count, max(1, min(most, -(-count // (4 * workers))))))
+    if workers == 1 or len(chunks) == 1:
+        for span in chunks:
+            job(span)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            list(pool.map(job, chunks))
+        except BaseException:  # also Ctrl-C: leave the chunks not begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
