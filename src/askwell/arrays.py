@@ -112,10 +112,8 @@ def _check_alike(named: dict[str, Array]) -> None:
                 )
 
 
-def value_fault(name: str, probs: Array, *, log: bool = False, offset: int = 0, rows: int = 4096) -> str | None:
+def value_fault(name: str, probs: Array, *, log: bool = False, rows: int = 4096) -> str | None:
     """What is wrong with the numbers in `probs [n, k, c]`, as a sentence; None if they are probabilities.
-
-    `offset` is where these inputs start in the array the user knows.
 
     >>> value_fault("probs", np.array([[[0.5, 0.5]]])) is None
     True
@@ -131,14 +129,14 @@ def value_fault(name: str, probs: Array, *, log: bool = False, offset: int = 0, 
             continue
         if bool(xp.any(low)):
             i, k, c = (int(axis[0]) for axis in xp.nonzero(low))
-            value, place = float(given[i, k, c]), f"{name}[{offset + span.start + i}, {k}, {c}]"
+            value, place = float(given[i, k, c]), f"{name}[{span.start + i}, {k}, {c}]"
             kind = "log-probabilities" if log else "probabilities"
             return f"{name} must hold {kind}, but {place} is {value:.6g}. {_likely_cause(value)}"
         i, k = (int(axis[0]) for axis in xp.nonzero(~(xp.abs(total - 1) <= tolerance)))
         kind = "log-probabilities whose exponentials" if log else "probabilities that"
         return (
             f"{name} must hold {kind} sum to one over its last axis (classes), but "
-            f"{name}[{offset + span.start + i}, {k}] sums to {float(total[i, k]):.6g} (tolerance {tolerance:g}). "
+            f"{name}[{span.start + i}, {k}] sums to {float(total[i, k]):.6g} (tolerance {tolerance:g}). "
             + _likely_axis(name, xp, part, tolerance)
         )
     return None
@@ -205,7 +203,7 @@ def threads() -> int:
     """How many threads the hot loop may use: `ASKWELL_THREADS`, else the processors this process may run on."""
     asked = os.environ.get("ASKWELL_THREADS", "")
     if asked:
-        if not (asked.isdigit() and int(asked) > 0):
+        if not (asked.isdecimal() and int(asked) > 0):
             raise ValueError(
                 f"the environment variable ASKWELL_THREADS must be a whole number from 1, but it is {asked!r}."
             )

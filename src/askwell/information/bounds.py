@@ -48,7 +48,7 @@ def chi2_bound(probs: Array, target_probs: Array, *, weights: Array | None = Non
     """
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     w = normalised_weights(weights, target_probs.shape[0])
-    gram = target_gram(target_probs, w, log=log)
+    gram = target_gram(target_probs, weights=w, log=log)
     chi2 = forms(probs, gram, log=log)[:, 0] / gram.shape[0] ** 2
     return like(xp, probs, xp.log1p(chi2))
 
@@ -83,7 +83,7 @@ def top_epig(
     return xp.asarray(best, device=probs.device), like(xp, probs, scores)
 
 
-def target_gram(target_probs: Array, weights: np.ndarray | None = None, *, log: bool = False) -> Array:
+def target_gram(target_probs: Array, *, weights: np.ndarray | None = None, log: bool = False) -> Array:
     """G_kl = sum_j w_j sum_y* (p_k(y*) - p(y*)) (p_l(y*) - p(y*)) / p(y*) for `target_probs [m, k, c]`, as [k, k].
 
     All that the quadratic scores need to know of the targets.

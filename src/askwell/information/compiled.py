@@ -47,7 +47,10 @@ def packs(
     w = np.full(m, 1 / m) if weights is None else weights
     for span in spans(m, size * min(fitting, most or fitting)):
         probs = _plain(target_probs[span], dtype, log)
-        centred, strong = _packed(probs, w[span], span, size, True)
+        try:
+            centred, strong = _packed(probs, w[span], span, size, True)
+        except _NoDistributionError:
+            raise _refusal("target_probs", target_probs, log) from None
         yield (centred, _packed(probs, w[span], span, size, False)[0]) if strong else (centred,)
 
 
@@ -74,14 +77,19 @@ def _packed(probs: np.ndarray, weights: np.ndarray, span: slice, size: int, cent
             probs[part], SUM_TOLERANCE[str(dtype)], centred, columns[block], share[block], inverse[block], strong
         )
         if fault >= 0:
-            raise ValueError(_words("target_probs", probs[part.start + fault], span.start + part.start + fault))
+            raise _NoDistributionError
     targets = Targets(span, centred, columns, share, inverse, padded.reshape(blocks, size))
     return targets, bool(strong.any()) and dtype == np.float32
 
 
-def _words(name: str, p: np.ndarray, index: int) -> str:
-    fault = value_fault(name, p[None], offset=index)
-    return fault or f"{name}[{index}] must hold probabilities that sum to one over classes."
+class _NoDistributionError(Exception):
+    """Some row that was to be packed or scored is not a distribution."""
+
+
+def _refusal(name: str, probs: np.ndarray, log: bool) -> ValueError:
+    """What is wrong with these beliefs, looked for once more, at leisure."""
+    words = value_fault(name, probs, log=log)
+    return ValueError(words or f"{name} must hold probabilities that sum to one over its last axis (classes).")
 
 
 def _plain(part: np.ndarray, dtype: Any, log: bool) -> np.ndarray:
@@ -163,7 +171,7 @@ def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) ->
         rows = np.empty((draws, len(part), classes))
         fault = kernels.scaled(part, SUM_TOLERANCE[str(part.dtype)], weights[span], rows)
         if fault >= 0:
-            raise ValueError(_words("target_probs", part[fault], span.start + fault))
+            raise _refusal("target_probs", target_probs, log)
         flat = rows.reshape(draws, -1)  # [k, m*c]
         total += flat @ flat.T
     return total
@@ -197,18 +205,23 @@ def _each_chunk(
 
     def job(span: slice) -> None:
         part = _plain(probs[span if index is None else index[span]], probs.dtype, log)
-        fault = kernel(part, tolerance, span)
-        if fault >= 0:
-            place = span.start + fault
-            raise ValueError(_words("probs", part[fault], place if index is None else int(index[place])))
+        if kernel(part, tolerance, span) >= 0:
+            raise _NoDistributionError
 
     count, workers = len(probs) if index is None else len(index), threads()
     most = max(1, CHUNK_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
     chunks = list(spans(count, max(1, min(most, -(-count // (4 * workers))))))
-    if workers == 1 or len(chunks) == 1:
-        for span in chunks:
-            job(span)
-        return
+    try:
+        if workers == 1 or len(chunks) == 1:
+            for span in chunks:
+                job(span)
+        else:
+            _in_threads(job, chunks, workers)
+    except _NoDistributionError:
+        raise _refusal("probs", probs, log) from None
+
+
+def _in_threads(job: Callable[[slice], None], chunks: list[slice], workers: int) -> None:
     with ThreadPoolExecutor(workers) as pool:
         try:
             list(pool.map(job, chunks))

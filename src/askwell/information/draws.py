@@ -57,7 +57,7 @@ def epig_quadratic(probs: Array, target_probs: Array, *, weights: Array | None =
     """
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
-    gram = target_gram(target_probs, normalised_weights(weights, target_probs.shape[0]), log=log)
+    gram = target_gram(target_probs, weights=normalised_weights(weights, target_probs.shape[0]), log=log)
     full, diagonal, trace = (forms(probs, gram, log=log)[:, i] for i in range(3))
     pairs = k * (k - 1)
     # Rows of A and G sum to zero, so the mean of their off-diagonal entries is minus the trace over the pairs.
@@ -117,6 +117,8 @@ def signal(
     """
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
+    if probs.shape[0] == 0:
+        raise ValueError(f"probs must have at least one candidate to judge by, but its shape is {tuple(probs.shape)}.")
     probs = probs[:: max(1, -(-probs.shape[0] // candidates))]
     found, *nulls = (
         float(xp.mean(epig(probs, xp.roll(target_probs, shift, axis=1), weights=weights, log=log)))
@@ -132,9 +134,9 @@ def signal(
 def _faint(ratio: float, k: int) -> str:
     return (
         f"the EPIG scores are {ratio:.2f} times what unrelated draws would give (1 is chance, a sound pipeline has 2 "
-        f"to 5). Usual causes: too few draws for hard votes (k = {k}; try 500 trees or more), or pool and targets "
-        "predicted with different draws (ordinary dropout draws a new mask for every call: predict both with the same "
-        "posterior). "
+        f"to 5). Usual causes: too few draws for hard votes (k = {k}; try several times as many trees), or pool and "
+        "targets predicted with different draws (ordinary dropout draws a new mask for every call: predict both with "
+        "the same posterior). "
         "If the model is simply sure of all targets, there is little left to learn."
     )
 

@@ -14,8 +14,7 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 - p(y) u sums to zero over y, and p(y*) u over y*. So where classes are few the most probable one of every input is left
   out of the product and follows by subtraction: (c - 1)^2 of c^2 products. It is the largest, so that loses no digits.
 - Where draws are nearly sure and disagree ("strong" inputs: votes of trees), many cells of the joint table are nearly
-  empty, and t = 1 + u, nearly 0, keeps few digits in float32. If both a candidate and a target are strong, t itself is
-  the product: a sum of positive numbers, precise to its last digits.
+  empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.
 """
@@ -109,15 +108,11 @@ def _is_strong(p, means):
     Cells of a joint table with p(y, y*) < FAINT / 2 p(y) p(y*) hold at most twice this sum, of either input, of all
     p(y) p(y*): where one input is not strong there are few.
     """
-    even, odd = 0.0, 0.0
+    found = 0.0
     for k in range(p.shape[0]):
         for y in range(p.shape[1]):
-            faint = means[y] if p[k, y] < FAINT * means[y] else 0.0
-            if y & 1:
-                odd += faint
-            else:
-                even += faint
-        if even + odd > STRONG * p.shape[0]:
+            found += means[y] if p[k, y] < FAINT * means[y] else 0.0
+        if found > STRONG * p.shape[0]:
             return True
     return False
 

@@ -1,0 +1,1 @@
+"""What askwell costs, measured: `python -m benchmarks`."""

@@ -1,0 +1,228 @@
+"""The bounds bound, and the race ends as sorting would."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from posteriors import PROPERTY, TOLERANCE, linear, pool_and_targets, shares, slow_bald, slow_chi2, worlds
+
+import askwell
+from askwell.information import bounds
+from askwell.seeds import rng_for
+
+DTYPES = ["float32", "float64"]
+
+
+@pytest.fixture
+def generic(monkeypatch):
+    """No compiled loop: the text that serves tensors on other devices."""
+    monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
+    monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
+
+
+@pytest.fixture(params=["compiled", "generic"])
+def either(request):
+    if request.param == "generic":
+        request.getfixturevalue("generic")
+    return request.param
+
+
+def same_as_sorting(probs, targets, size, **options):
+    """`top_epig` gives the indices and, to the bit, the scores that sorting all of them gives."""
+    __tracebackhide__ = True
+    scores = np.asarray(askwell.epig(probs, targets, **options))
+    order = np.argsort(-scores, kind="stable")[:size]
+    best, found = askwell.top_epig(probs, targets, size, **options)
+    np.testing.assert_array_equal(np.asarray(best), order)
+    np.testing.assert_array_equal(np.asarray(found), scores[order])
+    assert np.asarray(found).dtype == scores.dtype
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------
+
+
+@PROPERTY
+@given(worlds())
+def test_both_are_at_least_epig(world):
+    probs, targets, weights = world
+    slack = TOLERANCE[str(probs.dtype)]
+    scores = askwell.epig(probs, targets, weights=weights)
+    for bound in (bounds.chi2_bound, bounds.data_processing_bound):
+        most = bound(probs, targets, weights=weights)
+        assert most.dtype == probs.dtype
+        assert np.isfinite(most).all()
+        assert (most >= scores - slack).all(), bound.__name__
+
+
+@PROPERTY
+@given(worlds(most_classes=6))
+def test_both_are_their_definitions(world):
+    probs, targets, weights = world
+    atol = {"float32": 1e-5, "float64": 1e-11}[str(probs.dtype)]  # of chi2, up to c - 1
+    chi2 = np.expm1(bounds.chi2_bound(probs, targets, weights=weights).astype(np.float64))
+    np.testing.assert_allclose(chi2, slow_chi2(probs, targets, weights), atol=atol, rtol=atol)
+    least = np.minimum(slow_bald(probs)[:, None], slow_bald(targets)) @ shares(weights, len(targets))
+    np.testing.assert_allclose(bounds.data_processing_bound(probs, targets, weights=weights), least, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["soft", "hard", "hard_coupled", "mixed"])
+def test_bounds_in_every_library(kind, dtype, library, either):
+    probs, targets = pool_and_targets(kind, 9, 5, 12, 4, dtype=dtype)
+    atol, weights = {"float32": 1e-5, "float64": 1e-11}[dtype], [1, 0, 2, 5, 1]
+    found = bounds.chi2_bound(library(probs), library(targets), weights=weights)
+    assert type(found) is type(library(probs))
+    assert found.dtype == library(probs).dtype
+    np.testing.assert_allclose(np.expm1(np.asarray(found)), slow_chi2(probs, targets, weights), atol=atol, rtol=atol)
+    with np.errstate(divide="ignore"):
+        logs = library(np.log(probs)), library(np.log(targets))
+    np.testing.assert_allclose(bounds.chi2_bound(*logs, weights=weights, log=True), found, atol=atol, rtol=atol)
+    least = bounds.data_processing_bound(library(probs), library(targets), weights=weights)
+    assert type(least) is type(library(probs))
+    np.testing.assert_allclose(bounds.data_processing_bound(*logs, weights=weights, log=True), least, atol=atol, rtol=0)
+    assert (least >= askwell.epig(library(probs), library(targets), weights=weights) - TOLERANCE[dtype]).all()
+
+
+def test_many_targets_are_one_gram_matrix(either):
+    """Repeating the targets changes nothing; more of them than one block holds."""
+    probs, targets = pool_and_targets("mixed", 9, 5, 12, 4)
+    many = np.tile(targets, (400, 1, 1))
+    np.testing.assert_allclose(
+        bounds.chi2_bound(probs, many), bounds.chi2_bound(probs, targets), rtol=1e-11, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("call", [bounds.chi2_bound, bounds.data_processing_bound])
+def test_bounds_refuse_what_epig_refuses(call, either):
+    probs, targets = pool_and_targets("soft", 3, 2, 4, 3)
+    with pytest.raises(ValueError, match="target_probs must have at least one target"):
+        call(probs, targets[:0])
+    with pytest.raises(ValueError, match="target_probs must hold probabilities that sum to one"):
+        call(probs, 2 * targets)
+    with pytest.raises(ValueError, match=r"[^_]probs must hold probabilities|^probs must hold probabilities"):
+        call(-probs, targets)
+    assert call(probs[:0], targets).shape == (0,)
+
+
+# ---- the race ------------------------------------------------------------------------------------------------------
+
+
+@PROPERTY
+@given(worlds(), st.data())
+def test_top_is_sorting(world, data):
+    probs, targets, weights = world
+    copies = data.draw(st.lists(st.integers(0, len(probs) - 1), min_size=1, max_size=30))
+    probs = probs[copies]  # exact duplicates: ties go by index
+    size = data.draw(st.integers(0, len(probs)))
+    same_as_sorting(probs, targets, size, weights=weights)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["soft", "peaked", "hard", "hard_coupled", "confident_coupled", "mixed", "uniform"])
+def test_top_with_several_blocks_of_targets(kind, dtype):
+    probs, targets = pool_and_targets(kind, 300, 700, 20, 5, dtype=dtype)
+    probs[rng_for(0, 0, "ties").integers(0, 300, 60)] = probs[3]
+    weights = rng_for(0, 0, "weights").integers(0, 3, 700)
+    for size in (1, 10, 300):
+        same_as_sorting(probs, targets, size)
+    same_as_sorting(probs, targets, 10, weights=weights)
+    same_as_sorting(probs, targets, 10, weights=np.where(np.arange(700) == 650, 1.0, 0.0))
+    same_as_sorting(probs, targets, 10, weights=np.where(np.arange(700) < 650, 0.0, 1e-9))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_top_of_many(dtype):
+    """A posterior that prunes well, thousands of candidates, and rows that are all the same but for a few."""
+    probs, targets = (a.astype(dtype) for a in linear(rng_for(0, 0, "many"), 4000, 300, 30, 4))
+    probs[rng_for(1, 0, "many").integers(0, 4000, 2000)] = probs[17]
+    for size in (1, 10, 500):
+        same_as_sorting(probs, targets, size)
+    leader = int(askwell.top_epig(probs, targets, 1)[0][0])
+    probs[rng_for(2, 0, "many").integers(0, 4000, 40)] = probs[leader]  # the tie is at the very top
+    same_as_sorting(probs, targets, 10)
+    same_as_sorting(probs, targets, 60)
+
+
+def test_top_when_the_pool_comes_in_parts(monkeypatch):
+    monkeypatch.setattr(bounds, "AT_ONCE", 64)
+    for kind in ("soft", "hard_coupled", "mixed"):
+        probs, targets = pool_and_targets(kind, 1000, 150, 20, 5, dtype="float32")
+        probs[rng_for(0, 1, "parts").integers(0, 1000, 300)] = probs[900]
+        for size in (1, 10, 64, 65, 200, 1000):
+            same_as_sorting(probs, targets, size)
+
+
+def test_top_of_scores_too_small_to_tell_apart():
+    probs, targets = (a.astype(np.float32) for a in linear(rng_for(0, 0, "faint"), 2000, 150, 50, 3, scale=0.005))
+    same_as_sorting(probs, targets, 20)
+    assert askwell.top_epig(probs, targets, 1)[1][0] < 1e-7
+
+
+def test_top_with_any_threads(monkeypatch):
+    probs, targets = pool_and_targets("mixed", 1500, 300, 20, 5, dtype="float32")
+    for count in "1", "3":
+        monkeypatch.setenv("ASKWELL_THREADS", count)
+        same_as_sorting(probs, targets, 30)
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_top_in_every_library_and_from_logarithms(dtype, library, either):
+    probs, targets = pool_and_targets("mixed", 200, 30, 12, 4, dtype=dtype)
+    probs[50:90] = probs[7]
+    given_ = library(probs), library(targets)
+    same_as_sorting(*given_, 15)
+    same_as_sorting(*given_, 200, weights=np.arange(30))
+    best, scores = askwell.top_epig(*given_, 15)
+    assert type(best) is type(scores) is type(given_[0])
+    assert scores.dtype == given_[0].dtype
+    np.testing.assert_array_equal(np.asarray(given_[0][best]), probs[np.asarray(best)])  # good to index with
+    with np.errstate(divide="ignore"):
+        same_as_sorting(library(np.log(probs)), library(np.log(targets)), 15, log=True)
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_top_of_little(library, either):
+    probs, targets = (library(a) for a in pool_and_targets("soft", 5, 2, 4, 3, dtype="float32"))
+    for pool, size in ((probs, 0), (probs[:0], 0), (probs[:1], 1)):
+        best, scores = askwell.top_epig(pool, targets, size)
+        assert best.shape == scores.shape == (size,)
+        assert scores.dtype == probs.dtype
+        assert np.asarray(best).dtype.kind != "f"
+    same_as_sorting(library(np.ones((6, 4, 1))), library(np.ones((2, 4, 1))), 4)  # one class: all zero, by index
+    same_as_sorting(probs[:, :1], targets[:, :1], 5)  # one draw: the same
+
+
+def test_top_leaves_its_inputs_alone():
+    probs, targets = pool_and_targets("mixed", 300, 200, 12, 4)
+    weights = np.arange(200.0)
+    kept = probs.copy(), targets.copy(), weights.copy()
+    askwell.top_epig(probs, targets, 10, weights=weights)
+    for now, before in zip((probs, targets, weights), kept, strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
+@pytest.mark.parametrize("size", [-1, 6])
+def test_top_refuses_sizes_it_cannot_serve(size, either):
+    probs, targets = pool_and_targets("soft", 5, 2, 4, 3)
+    with pytest.raises(ValueError, match=rf"size must be between 0 and the number of candidates, 5, but it is {size}"):
+        askwell.top_epig(probs, targets, size)
+
+
+@pytest.mark.parametrize("size", [0, 2, 5])
+def test_top_refuses_what_epig_refuses(size, either):
+    probs, targets = pool_and_targets("soft", 5, 2, 4, 3)
+    wrong = probs.copy()
+    wrong[4, 1] *= 2
+    with pytest.raises(ValueError, match=r"probs\[4, 1\] sums to 2"):
+        askwell.top_epig(wrong, targets, size)
+    with pytest.raises(ValueError, match="target_probs must hold probabilities that sum to one"):
+        askwell.top_epig(probs, 2 * targets, size)
+    with pytest.raises(ValueError, match="target_probs must have at least one target"):
+        askwell.top_epig(probs, targets[:0], size)
+    with pytest.raises(ValueError, match="weights must have one number per target"):
+        askwell.top_epig(probs, targets, size, weights=[1.0])
+    with pytest.raises(ValueError, match="weights must have at least one positive entry"):
+        askwell.top_epig(probs, targets, size, weights=[0.0, 0.0])

@@ -1,0 +1,198 @@
+"""The rules of the house that a machine can keep: names, sizes, pairs of file and test, who may import what."""
+
+import ast
+import re
+import shutil
+import subprocess
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+import askwell
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "askwell"
+MODULES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
+
+TESTED_WITH_THEIR_ROOM = {"kernels", "vectors", "compiled", "probit_kernels", "shapes"}  # the insides
+OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
+    "torch": set(),
+    "sklearn": set(),
+    "pandas": set(),
+    "click": {"cli.py"},
+    "numba": {"information/kernels.py", "information/vectors.py", "information/probit_kernels.py"},
+    "llvmlite": {"information/vectors.py"},
+}
+MOST_LINES = 400
+each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+
+def imported(tree):
+    """The packages a module imports, at its top or anywhere inside."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def dotted(node):
+    """`np.random.rand` of an attribute or a name; "" of anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def names_in_order(names):
+    """As ruff sorts `__all__`: CONSTANTS, Classes, then the rest."""
+    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+
+
+def test_there_is_a_house():
+    assert len(MODULES) > 10  # or the rules below hold of nothing
+
+
+# ---- the public face -----------------------------------------------------------------------------------------------
+
+
+def test_public_names_are_few_and_exist():
+    assert len(askwell.__all__) <= 20
+    assert all(hasattr(askwell, name) for name in askwell.__all__)
+
+
+@pytest.mark.parametrize("name", askwell.__all__)
+def test_public_names_are_explained_and_shown(name):
+    thing = getattr(askwell, name)
+    assert thing.__doc__
+    assert isinstance(thing, types.ModuleType) or ">>>" in thing.__doc__
+
+
+@pytest.mark.parametrize("name", ["bounds", "categorical", "draws", "gaussian", "nested", "probit", "variational"])
+def test_functions_of_the_information_room_are_explained(name):
+    module = getattr(askwell.information, name)
+    for public in module.__all__:
+        assert getattr(module, public).__doc__, f"{name}.{public}"
+
+
+@each_module
+def test_a_module_says_what_it_is_and_what_it_offers(path):
+    tree = TREES[path]
+    assert ast.get_docstring(tree)
+    offers = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and dotted(node.targets[0]) == "__all__"
+    ]
+    assert len(offers) == 1, "one __all__"
+    assert offers[0] == names_in_order(offers[0])
+    assert len({*offers[0]}) == len(offers[0])
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+@each_module
+def test_names(path):
+    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert not re.match(r"_*(get|compute)_", node.name), node.name
+        if isinstance(node, ast.ClassDef):
+            assert not re.search(r"(Manager|Handler|Helper|Base|Factory)$", node.name), node.name
+
+
+@each_module
+def test_options_are_keyword_only(path):
+    """What has a default must be named by the caller; private functions may do as they like."""
+    for node in TREES[path].body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            assert not node.args.defaults, f"{node.name} has an option that can be given by place"
+
+
+@each_module
+def test_nothing_is_left_to_do(path):
+    assert not re.search("TO" + "DO|FIX" + "ME|XX" + "X", path.read_text("utf-8"))
+
+
+# ---- sizes and pairs -----------------------------------------------------------------------------------------------
+
+
+@each_module
+def test_files_are_short(path):
+    assert len(path.read_text("utf-8").splitlines()) <= MOST_LINES
+
+
+@each_module
+def test_every_module_has_its_test(path):
+    if path.stem.startswith("__") or path.stem in TESTED_WITH_THEIR_ROOM:
+        return
+    test = ROOT / "tests" / path.relative_to(SOURCE).with_name(f"test_{path.name}")
+    assert test.exists(), f"{test.relative_to(ROOT)} is missing"
+
+
+def test_every_test_has_its_module():
+    free = {"test_house", "test_docs"}
+    for test in (ROOT / "tests").rglob("test_*.py"):
+        room = test.parent.relative_to(ROOT / "tests")
+        name = test.stem.removeprefix("test_")
+        assert test.stem in free or (SOURCE / room / f"{name}.py").exists() or (SOURCE / room / name).is_dir(), test
+
+
+# ---- randomness and imports ----------------------------------------------------------------------------------------
+
+
+@each_module
+def test_generators_come_from_one_place(path):
+    """Types may be named anywhere; making a generator is for seeds.py, and the global state is for nobody."""
+    for node in ast.walk(TREES[path]):
+        name = dotted(node)
+        if isinstance(node, ast.Attribute) and re.match(r"(np|numpy)\.random\.\w", name):
+            allowed = {"Generator", "default_rng"} if path.name == "seeds.py" else {"Generator"}
+            assert name.split(".")[2] in allowed, name
+        if isinstance(node, ast.Name):
+            assert name != "default_rng"
+    assert "random" not in imported(TREES[path])
+
+
+@pytest.mark.parametrize("package", OPTIONAL)
+def test_optional_packages_have_their_files(package):
+    users = {str(path.relative_to(SOURCE)) for path in MODULES if package in imported(TREES[path])}
+    assert users <= OPTIONAL[package]
+
+
+def test_dependencies_give_their_reason():
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    dependencies = tomllib.loads(text)["project"]["dependencies"]
+    assert dependencies
+    for dependency in dependencies:
+        (line,) = [line for line in text.splitlines() if line.strip().startswith(f'"{dependency}"')]
+        assert re.search(r"#\s*\w{3,}", line), f"why does askwell need {dependency}?"
+
+
+def test_version_is_one():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert askwell.__version__ == project["version"]
+
+
+# ---- the checkout --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not shutil.which("git") or not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_no_file_knows_the_machine_it_was_written_on():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    homes = "|".join("/" + room + "/" for room in ("home", "root", "tmp", "Users", "work", "mnt"))
+    pattern = re.compile(r"(?<![\w.~>)}/-])(" + homes + r")\w")  # at the start of a path, not inside one
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        file = ROOT / name
+        if not file.is_file() or b"\0" in (data := file.read_bytes()):
+            continue
+        lines = data.decode("utf-8").splitlines()
+        found += [f"{name}:{number}: {line}" for number, line in enumerate(lines, 1) if pattern.search(line)]
+    assert not found, "\n".join(found)
