@@ -148,8 +148,7 @@ class _Race(NamedTuple):
 
     def run(self, index: np.ndarray, totals: np.ndarray, first: int, stop: int) -> np.ndarray:
         """Add what the blocks from `first` to `stop` tell."""
-        for block in self.blocks[first:stop]:
-            self.fast.add_scores(self.probs, block, totals, log=self.log, index=index)
+        self.fast.add_scores(self.probs, self.blocks[first:stop], totals, log=self.log, index=index)
         return totals
 
     def most_to_come(self, index: np.ndarray, block: int) -> np.ndarray:

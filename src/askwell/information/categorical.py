@@ -89,8 +89,8 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
         return xp.zeros_like(probs[:, 0, 0])
     if fast is not None and host is not None and host_targets is not None:
         scores = np.zeros(host.shape[0])
-        for targets in fast.packs(host_targets, w, host.dtype, log=log):
-            fast.add_scores(host, targets, scores, log=log)
+        for pack in fast.packs(host_targets, w, host.dtype, log=log):
+            fast.add_scores(host, [pack], scores, log=log)
         return like(xp, probs, scores)
     weights = xp.asarray(np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w)
     weights = like(xp, probs, weights)
@@ -114,8 +114,8 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
         return xp.zeros_like(probs[:, 0, :1] + target_probs[None, :, 0, 0])
     if fast is not None and host is not None and host_targets is not None:
         pairs = np.empty((host.shape[0], host_targets.shape[0]), host.dtype)
-        for targets in fast.packs(host_targets, None, host.dtype, log=log):
-            fast.fill_pairs(host, targets, pairs, log=log)
+        for pack in fast.packs(host_targets, None, host.dtype, log=log):
+            fast.fill_pairs(host, [pack], pairs, log=log)
         return like(xp, probs, pairs)
     tiles = _pair_tiles(xp, probs, target_probs, log)
     return xp.concat([xp.concat([pairs for _, pairs in row], axis=1) for row in tiles])

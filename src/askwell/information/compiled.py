@@ -3,7 +3,7 @@
 Only for arrays in this machine's memory (NumPy's, or tensors on the CPU seen as such). Loaded by the first score.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
 from askwell.information import kernels
-from askwell.information.vectors import LANES, panel_width
+from askwell.information.vectors import LANES, ROWS, panel_width
 
 __all__ = ["Targets", "add_scores", "bald", "fill_pairs", "forms", "gram", "packs"]
 
@@ -93,12 +93,15 @@ def _refusal(name: str, probs: np.ndarray, log: bool) -> ValueError:
 
 
 def _plain(part: np.ndarray, dtype: Any, log: bool) -> np.ndarray:
-    return np.ascontiguousarray(np.exp(part) if log else part, dtype)
+    """Probabilities as the loops want them: contiguous, and read-only, so that numba compiles for one kind of array."""
+    plain = np.ascontiguousarray(np.exp(part) if log else part, dtype).view()
+    plain.flags.writeable = False
+    return plain
 
 
 def add_scores(
     probs: np.ndarray,
-    pack: tuple[Targets, ...],
+    packed: Sequence[tuple[Targets, ...]],
     scores: np.ndarray,
     *,
     log: bool = False,
@@ -116,40 +119,46 @@ def add_scores(
         scores[rows] = found
         return int(fault)
 
-    _each_chunk(probs, log, _by_strength(pack, add), index)
+    _each_chunk(probs, log, _by_strength(packed, add), index)
 
 
-def fill_pairs(probs: np.ndarray, pack: tuple[Targets, ...], pairs: np.ndarray, *, log: bool = False) -> None:
+def fill_pairs(
+    probs: np.ndarray, packed: Sequence[tuple[Targets, ...]], pairs: np.ndarray, *, log: bool = False
+) -> None:
     """pairs[i, j] = I(y_i; y*_j) for the packed targets, for `probs [n, k, c]` and `pairs [n, m]` of all targets."""
-    blocks, size = pack[0].weights.shape
-    span = pack[0].span
 
     def fill(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
+        span, (blocks, size) = targets.span, targets.weights.shape
         found = np.empty((len(part), blocks, size), probs.dtype)
         fault = kernels.score(part, tolerance, *targets[1:], np.empty(0), found)
         pairs[rows, span] = found.reshape(-1, blocks * size)[:, : span.stop - span.start]
         return int(fault)
 
-    _each_chunk(probs, log, _by_strength(pack, fill))
+    _each_chunk(probs, log, _by_strength(packed, fill))
 
 
 def _by_strength(
-    pack: tuple[Targets, ...], kernel: Callable[[np.ndarray, float, Targets, Any], int]
+    packed: Sequence[tuple[Targets, ...]], kernel: Callable[[np.ndarray, float, Targets, Any], int]
 ) -> Callable[[np.ndarray, float, slice], int]:
-    """A kernel for chunks that gives each candidate the targets in its form: centred, or joint if both are strong."""
+    """A kernel for chunks that gives each candidate the targets in its form: for u, or for t if both are strong."""
+    any_strong = any(len(pack) > 1 for pack in packed)
 
     def run(part: np.ndarray, tolerance: float, span: slice) -> int:
-        if len(pack) == 1:
-            return kernel(part, tolerance, pack[0], span)
-        strong = np.empty(len(part), bool)
-        fault = int(kernels.find_strong(part, tolerance, strong))
-        if fault >= 0:
-            return fault
-        for targets, chosen in zip(pack, (~strong, strong), strict=True):
-            if chosen.all():
-                kernel(part, tolerance, targets, span)
-            elif chosen.any():
-                kernel(part[chosen], tolerance, targets, span.start + np.flatnonzero(chosen))
+        strong = np.zeros(len(part), bool)
+        if any_strong and kernels.find_strong(part, tolerance, strong) >= 0:
+            return 0
+        for pack in packed:
+            forms = zip(pack, (~strong, strong), strict=True) if len(pack) > 1 else [(pack[0], np.ones_like(strong))]
+            for targets, chosen in forms:
+                if chosen.all():
+                    fault = kernel(part, tolerance, targets, span)
+                elif chosen.any():
+                    some = _plain(part[chosen], part.dtype, False)
+                    fault = kernel(some, tolerance, targets, span.start + np.flatnonzero(chosen))
+                else:
+                    continue
+                if fault >= 0:
+                    return fault
         return -1
 
     return run
@@ -165,15 +174,14 @@ def bald(probs: np.ndarray, *, log: bool = False) -> np.ndarray:
 def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) -> np.ndarray:
     """G_kl = sum_j w_j sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y) of `target_probs [m, k, c]`, as float64 [k, k]."""
     m, draws, classes = target_probs.shape
-    total = np.zeros((draws, draws))
-    for span in spans(m, max(1, PACK_BYTES // (8 * draws * classes))):
+    width, total = panel_width(np.float64), np.zeros((draws, draws))
+    for span in spans(m, max(1, PACK_BYTES // (16 * draws * classes))):
         part = _plain(target_probs[span], target_probs.dtype, log)
-        rows = np.empty((draws, len(part), classes))
-        fault = kernels.scaled(part, SUM_TOLERANCE[str(part.dtype)], weights[span], rows)
-        if fault >= 0:
+        rows, columns = (np.zeros((-(-draws // w), len(part) * classes, w)) for w in (ROWS, width))
+        out = np.empty((len(rows) * ROWS, len(columns) * width))
+        if kernels.gram(part, SUM_TOLERANCE[str(part.dtype)], weights[span], rows, columns, out) >= 0:
             raise _refusal("target_probs", target_probs, log)
-        flat = rows.reshape(draws, -1)  # [k, m*c]
-        total += flat @ flat.T
+        total += out[:draws, :draws]
     return total
 
 

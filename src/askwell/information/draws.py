@@ -58,7 +58,8 @@ def epig_quadratic(probs: Array, target_probs: Array, *, weights: Array | None =
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
     gram = target_gram(target_probs, weights=normalised_weights(weights, target_probs.shape[0]), log=log)
-    full, diagonal, trace = (forms(probs, gram, log=log)[:, i] for i in range(3))
+    found = forms(probs, gram, log=log)  # [n, 3]
+    full, diagonal, trace = found[:, 0], found[:, 1], found[:, 2]
     pairs = k * (k - 1)
     # Rows of A and G sum to zero, so the mean of their off-diagonal entries is minus the trace over the pairs.
     chi2 = (full - diagonal) / pairs - (trace / pairs) * (xp.sum(xp.linalg.diagonal(gram)) / pairs)

@@ -34,7 +34,7 @@ from askwell.information.vectors import (
     address,
 )
 
-__all__ = ["bald", "classes_kept", "find_strong", "forms", "pack_block", "scaled", "score"]
+__all__ = ["bald", "classes_kept", "find_strong", "forms", "gram", "pack_block", "score"]
 
 WIDE = 2 * LANES  # places in one step where there is room: two vectors in flight hide each other's waiting
 DEPTH = 48  # at most so many draws are added up before the sum is put aside: keeps the rounding of long sums small
@@ -386,8 +386,11 @@ def forms(probs, tolerance, columns, diagonal, out):
 
 
 @njit(**JIT)
-def scaled(probs, tolerance, weights, out):
-    """sqrt(w_j p(y)) f_k(y) of targets `probs [m, k, c]` into `out [k, m, c]`; the first fault, or -1."""
+def gram(probs, tolerance, weights, rows, columns, out):
+    """out[k, l] = sum_j w_j sum_y p(y) f_k(y) f_l(y) of targets `probs [m, k, c]`; the first fault, or -1.
+
+    `rows [groups, m c, ROWS]` and `columns [panels, m c, width]` are scratch, 0 in the padding.
+    """
     m, draws, classes = probs.shape
     partial, means = np.empty((4, classes)), np.empty(classes)
     for j in range(m):
@@ -396,5 +399,8 @@ def scaled(probs, tolerance, weights, out):
         for y in range(classes):
             scale = np.sqrt(weights[j] / means[y]) if means[y] > LEAST else 0.0
             for k in range(draws):
-                out[k, j, y] = scale * (probs[j, k, y] - means[y])
+                value = scale * (probs[j, k, y] - means[y])
+                rows[k // ROWS, j * classes + y, k % ROWS] = value
+                columns[k // columns.shape[2], j * classes + y, k % columns.shape[2]] = value
+    _product(rows, columns, rows.shape[0], out)
     return -1
