@@ -106,7 +106,7 @@ def _curve(
         rng = rng_for(seed, len(labelled), name)
         candidates = rng.permutation(np.setdiff1d(pool, labelled))
         if name != "random":
-            targets = rng_for(seed, len(labelled), "targets").choice(aimed, 100, replace=False)
+            targets = rng_for(seed, len(labelled), "targets").choice(aimed, min(100, len(aimed)), replace=False)
             classes = int(y.max()) + 1
             scores = SCORES[name](votes(forest, x[candidates], classes), votes(forest, x[targets], classes))
             candidates = candidates[np.argsort(-scores, kind="stable")]

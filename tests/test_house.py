@@ -17,13 +17,13 @@ SOURCE = ROOT / "src" / "askwell"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
-TESTED_WITH_THEIR_ROOM = {"kernels", "vectors", "compiled", "probit_kernels", "shapes"}  # the insides
+TESTED_WITH_THEIR_ROOM = {"kernels", "packing", "vectors", "compiled", "probit_kernels", "shapes"}  # the insides
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": set(),
     "sklearn": set(),
     "pandas": set(),
     "click": {"cli.py"},
-    "numba": {"information/kernels.py", "information/vectors.py", "information/probit_kernels.py"},
+    "numba": {f"information/{name}.py" for name in ("kernels", "packing", "vectors", "probit_kernels")},
     "llvmlite": {"information/vectors.py"},
 }
 MOST_LINES = 400

@@ -167,6 +167,21 @@ def test_top_with_any_threads(monkeypatch):
         same_as_sorting(probs, targets, 30)
 
 
+def test_blocks_with_and_without_strong_targets(monkeypatch):
+    """Sure targets that disagree are scored in another form, block by block: never by how blocks are put together."""
+    rng = rng_for(0, 0, "strong blocks")
+    vague, sure = rng.dirichlet(np.full(10, 5.0), (400, 20)), np.eye(10)[rng.integers(0, 10, (400, 20))]
+    targets = np.concatenate([vague[:150], sure[:3], vague[150:300]]).astype("float32")
+    pool = np.concatenate([vague[300:], sure[300:]]).astype("float32")
+    scores = askwell.epig(pool, targets)
+    best, found = askwell.top_epig(pool, targets, 30)
+    np.testing.assert_array_equal(best, np.argsort(-scores, kind="stable")[:30])
+    np.testing.assert_array_equal(found, scores[best])
+    np.testing.assert_allclose(askwell.pairwise_epig(pool, targets).mean(axis=1), scores, rtol=1e-5)
+    monkeypatch.setattr("askwell.information.compiled.PACK_BYTES", 1)
+    np.testing.assert_array_equal(askwell.epig(pool, targets), scores)
+
+
 @pytest.mark.parametrize("library", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_top_in_every_library_and_from_logarithms(dtype, library, either):

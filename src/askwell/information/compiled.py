@@ -5,12 +5,13 @@ Only for arrays in this machine's memory (NumPy's, or tensors on the CPU seen as
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
-from askwell.information import kernels
+from askwell.information import kernels, packing
 from askwell.information.vectors import LANES, ROWS, panel_width
 
 __all__ = ["Targets", "add_scores", "bald", "fill_pairs", "forms", "gram", "packs"]
@@ -26,10 +27,17 @@ class Targets(NamedTuple):
 
     span: slice  # which of all targets these are
     centred: bool  # for u; or for t, because some of these are strong
+    size: int  # targets in a block; m is this, rounded up to whole vectors
     columns: np.ndarray  # [blocks, panels, k, width]  class after class
     share: np.ndarray  # [blocks, c, m]  p(y*), the most probable class last
     inverse: np.ndarray  # [blocks, m]  1 / p(y*) of the most probable class
     weights: np.ndarray  # [blocks, m]  they sum to one over all targets
+
+    def blocks(self, run: slice) -> "Targets":
+        """Some consecutive blocks, nothing copied."""
+        start, stop = (self.span.start + block * self.size for block in (run.start, run.stop))
+        span = slice(start, min(stop, self.span.stop))
+        return Targets(span, self.centred, self.size, *(array[run] for array in self[3:]))
 
 
 def packs(
@@ -48,38 +56,48 @@ def packs(
     for span in spans(m, size * min(fitting, most or fitting)):
         probs = _plain(target_probs[span], dtype, log)
         try:
-            centred, strong = _packed(probs, w[span], span, size, True)
+            targets, strong = _packed(probs, w[span], span, size, True)
         except _NoDistributionError:
             raise _refusal("target_probs", target_probs, log) from None
-        yield (centred, _packed(probs, w[span], span, size, False)[0]) if strong else (centred,)
+        joint = _packed(probs, w[span], span, size, False)[0] if strong.any() else targets
+        for run in _runs(strong):
+            yield (targets.blocks(run), joint.blocks(run)) if strong[run.start] else (targets.blocks(run),)
+
+
+def _runs(flags: np.ndarray) -> list[slice]:
+    """The slices in which neighbouring flags are equal."""
+    starts = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    return [slice(a, b) for a, b in pairwise(starts)]
 
 
 def _block_size(m: int, classes: int) -> int:
-    """How many targets make a block: about equally many in each, a multiple of LANES."""
+    """How many targets make a block: about equally many in each."""
     most = min(MOST_TARGETS, max(LANES, COLUMNS // classes))
-    return _ceil_to(-(-m // -(-m // most)), LANES)
+    return -(-m // -(-m // most))
 
 
 def _ceil_to(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _packed(probs: np.ndarray, weights: np.ndarray, span: slice, size: int, centred: bool) -> tuple[Targets, bool]:
-    """The targets `probs` in blocks of `size`, and whether any of them is strong."""
+def _packed(
+    probs: np.ndarray, weights: np.ndarray, span: slice, size: int, centred: bool
+) -> tuple[Targets, np.ndarray]:
+    """The targets `probs` in blocks of `size`, and which blocks have a strong one."""
     (count, draws, classes), dtype = probs.shape, probs.dtype
-    blocks, width = -(-count // size), panel_width(dtype)
-    panels = -(-kernels.classes_kept(classes, centred) * size // width)
-    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, size), dtype)
-    inverse, padded, strong = np.zeros((blocks, size), dtype), np.zeros(blocks * size), np.zeros(size, bool)
-    padded[:count] = weights
+    blocks, padded, width = -(-count // size), _ceil_to(size, LANES), panel_width(dtype)
+    panels = -(-(packing.classes_kept(classes, centred) * size + padded - size) // width)
+    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, padded), dtype)
+    inverse, w, strong = np.zeros((blocks, padded), dtype), np.zeros((blocks, padded)), np.zeros((blocks, size), bool)
     for block, part in enumerate(spans(count, size)):
-        fault = kernels.pack_block(
-            probs[part], SUM_TOLERANCE[str(dtype)], centred, columns[block], share[block], inverse[block], strong
-        )
-        if fault >= 0:
+        w[block, : part.stop - part.start] = weights[part]
+        packed = (columns[block], share[block], inverse[block], strong[block])
+        if packing.pack_block(probs[part], SUM_TOLERANCE[str(dtype)], centred, size, *packed) >= 0:
             raise _NoDistributionError
-    targets = Targets(span, centred, columns, share, inverse, padded.reshape(blocks, size))
-    return targets, bool(strong.any()) and dtype == np.float32
+    flags: np.ndarray = (
+        strong.any(axis=1) if dtype == np.float32 else np.zeros(blocks, bool)
+    )  # float64 has digits to spare
+    return Targets(span, centred, size, columns, share, inverse, w), flags
 
 
 class _NoDistributionError(Exception):
@@ -128,10 +146,10 @@ def fill_pairs(
     """pairs[i, j] = I(y_i; y*_j) for the packed targets, for `probs [n, k, c]` and `pairs [n, m]` of all targets."""
 
     def fill(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
-        span, (blocks, size) = targets.span, targets.weights.shape
-        found = np.empty((len(part), blocks, size), probs.dtype)
+        found = np.empty((len(part), *targets.weights.shape), probs.dtype)
         fault = kernels.score(part, tolerance, *targets[1:], np.empty(0), found)
-        pairs[rows, span] = found.reshape(-1, blocks * size)[:, : span.stop - span.start]
+        count = targets.span.stop - targets.span.start
+        pairs[rows, targets.span] = found[:, :, : targets.size].reshape(len(part), -1)[:, :count]
         return int(fault)
 
     _each_chunk(probs, log, _by_strength(packed, fill))
@@ -145,7 +163,7 @@ def _by_strength(
 
     def run(part: np.ndarray, tolerance: float, span: slice) -> int:
         strong = np.zeros(len(part), bool)
-        if any_strong and kernels.find_strong(part, tolerance, strong) >= 0:
+        if any_strong and packing.find_strong(part, tolerance, strong) >= 0:
             return 0
         for pack in packed:
             forms = zip(pack, (~strong, strong), strict=True) if len(pack) > 1 else [(pack[0], np.ones_like(strong))]

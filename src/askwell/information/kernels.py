@@ -19,11 +19,10 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
   the bit, whatever the chunk, the thread or the neighbours.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from askwell.information.packing import FEW, JIT, LEAST, class_means, classes_kept, pack_tile
 from askwell.information.vectors import (
     LANES,
     ROWS,
@@ -34,152 +33,11 @@ from askwell.information.vectors import (
     address,
 )
 
-__all__ = ["bald", "classes_kept", "find_strong", "forms", "gram", "pack_block", "score"]
+__all__ = ["bald", "forms", "gram", "score"]
 
 WIDE = 2 * LANES  # places in one step where there is room: two vectors in flight hide each other's waiting
-DEPTH = 48  # at most so many draws are added up before the sum is put aside: keeps the rounding of long sums small
+DEPTH = 50  # at most so many draws are added up before the sum is put aside: keeps the rounding of long sums small
 TILE_BYTES = 256 << 10  # of D at a time, half of a usual second-level cache
-FEW = 16  # terms added up in float32; up to as many classes, one is left out of the product
-LEAST = 1e-300  # a class less probable than this has no share: its inverse would overflow
-FAINT = 1 / 128  # a draw gives a class up where its probability is below this share of the mean ...
-STRONG = 0.05  # ... and an input is strong if draws give up, on average, a class drawn from the mean this often
-
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-
-
-# ---- from probabilities to centred rows and columns --------------------------------------------------------------
-
-
-@njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
-def _two_means(p, tolerance, means):
-    """`_means` for two classes, as vectors over draws."""
-    first, second, sound, agree = 0.0, 0.0, True, True
-    for k in range(p.shape[0]):
-        a, b = np.float64(p[k, 0]), np.float64(p[k, 1])
-        sound &= (a >= 0) & (b >= 0) & (abs(a + b - 1) <= tolerance)
-        agree &= (p[k, 0] == p[0, 0]) & (p[k, 1] == p[0, 1])
-        first += a
-        second += b
-    means[0], means[1] = first / p.shape[0], second / p.shape[0]
-    if agree:
-        means[0], means[1] = p[0, 0], p[0, 1]
-    return sound
-
-
-@njit(**JIT)
-def _means(p, tolerance, partial, means):
-    """p(y) for one input's `p [k, c]`; False if a row is not a distribution. `partial [4, c]` is scratch.
-
-    Summed as differences from the first draw: where all draws agree, their mean is what they say, to the bit.
-    """
-    if p.shape[1] == 2:
-        return _two_means(p, tolerance, means)
-    partial[:] = 0.0
-    sound = True
-    for k in range(p.shape[0]):
-        row = 0.0
-        for y in range(p.shape[1]):
-            value = np.float64(p[k, y])
-            sound &= value >= 0
-            row += value
-            partial[k & 3, y] += value - p[0, y]  # four sums: the next addition need not wait for the last
-        sound &= abs(row - 1.0) <= tolerance
-    for y in range(p.shape[1]):
-        means[y] = p[0, y] + ((partial[0, y] + partial[1, y]) + (partial[2, y] + partial[3, y])) / p.shape[0]
-    return sound
-
-
-@njit(**JIT)
-def _largest_last(means, order):
-    """order = the classes with the most probable one moved to the end."""
-    largest = 0
-    for y in range(means.shape[0]):
-        order[y] = y
-        if means[y] > means[largest]:
-            largest = y
-    order[largest] = means.shape[0] - 1
-    order[means.shape[0] - 1] = largest
-
-
-@njit(**JIT)
-def _is_strong(p, means):
-    """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`.
-
-    Cells of a joint table with p(y, y*) < FAINT / 2 p(y) p(y*) hold at most twice this sum, of either input, of all
-    p(y) p(y*): where one input is not strong there are few.
-    """
-    found = 0.0
-    for k in range(p.shape[0]):
-        for y in range(p.shape[1]):
-            found += means[y] if p[k, y] < FAINT * means[y] else 0.0
-        if found > STRONG * p.shape[0]:
-            return True
-    return False
-
-
-@njit(**JIT)
-def classes_kept(classes, centred):
-    """How many classes of an input are packed: all, or all but the most probable."""
-    return classes - 1 if centred and classes <= FEW else classes
-
-
-@njit(**JIT)
-def _pack(p, means, order, centred, scale, first, apart, packed):
-    """Write one input into `packed [groups, k, width]`: class y as vector `first + apart y`.
-
-    The numbers are scale f_k(y) if centred, else scale p_k(y) / p(y); 0 for a class of no probability.
-    """
-    draws, width = p.shape[0], packed.shape[2]
-    for y in range(classes_kept(p.shape[1], centred)):
-        group, lane = divmod(first + apart * y, width)
-        source = order[y]
-        mean = means[source]
-        factor, less = scale / mean if mean > LEAST else 0.0, mean if centred else 0.0
-        for k in range(draws):
-            packed[group, k, lane] = (p[k, source] - less) * factor
-
-
-@njit(**JIT)
-def pack_block(probs, tolerance, centred, columns, share, inverse, strong):
-    """Pack one block of targets `probs [<= m, k, c]`; the index of the first that is no distribution, or -1."""
-    classes, m = share.shape
-    partial, means, order = np.empty((4, classes)), np.empty(classes), np.empty(classes, np.intp)
-    for j in range(probs.shape[0]):
-        if not _means(probs[j], tolerance, partial, means):
-            return j
-        strong[j] = _is_strong(probs[j], means)
-        _largest_last(means, order)
-        _pack(probs[j], means, order, centred, 1 / probs.shape[1], j, m, columns)
-        for y in range(classes):
-            share[y, j] = means[order[y]]
-        inverse[j] = 1 / means[order[classes - 1]]
-    return -1
-
-
-@njit(**JIT)
-def _pack_tile(probs, tolerance, centred, means, order, rows):
-    """Pack a tile of candidates `probs [<= step, k, c]` into `rows`; the first that is no distribution, or -1."""
-    partial = np.empty((4, probs.shape[2]))
-    for i in range(probs.shape[0]):
-        if not _means(probs[i], tolerance, partial, means[i]):
-            return i
-        _largest_last(means[i], order[i])
-        _pack(probs[i], means[i], order[i], centred, 1.0, i * classes_kept(probs.shape[2], centred), 1, rows)
-    return -1
-
-
-@njit(**JIT)
-def find_strong(probs, tolerance, strong):
-    """strong[i] for candidates `probs [n, k, c]`; the first that is no distribution, or -1."""
-    partial, means = np.empty((4, probs.shape[2])), np.empty(probs.shape[2])
-    for i in range(probs.shape[0]):
-        if not _means(probs[i], tolerance, partial, means):
-            return i
-        strong[i] = _is_strong(probs[i], means)
-    return -1
-
-
-# ---- from packed numbers to information ------------------------------------------------------------------------------
 
 
 @njit(**JIT)
@@ -231,12 +89,13 @@ def _add_row(t, at, share, z, total, work):
 
 
 @njit(**JIT)
-def _pair_information(d, first, means, order, centred, share, inverse, work, pairs):
+def _pair_information(d, first, means, order, centred, size, share, inverse, work, pairs):
     """pairs[j] = sum_(y, y*) p(y) p(y*) phi(u) = I(y; y*_j) of one candidate.
 
-    Row `first + y` of `d` has u(y, y*_j), or t where not centred, at column y* m + j; `share [c, m]` is p(y*),
-    `inverse [m]` is 1 / p(y*) of the left-out y*. The scratch `work [c + 3, m]` keeps sum_y p(y) u (rows to c),
-    sum_y* p(y*) u (c), what nobody reads (c + 1), and sum p(y*) phi(u) (c + 2).
+    Row `first + y` of `d` has u(y, y*_j), or t where not centred, at column y* size + j. `share [c, m]` is p(y*), and 0
+    from `size` on, where m is rounded up to whole vectors; `inverse [m]` is 1 / p(y*) of the left-out y*. The scratch
+    `work [c + 3, m]` keeps sum_y p(y) u (rows to c), sum_y* p(y*) u (c), what nobody reads (c + 1), and
+    sum p(y*) phi(u) (c + 2).
     """
     classes, m = share.shape
     kept, right, unread, total = classes_kept(classes, centred), classes, classes + 1, classes + 2
@@ -248,7 +107,7 @@ def _pair_information(d, first, means, order, centred, share, inverse, work, pai
         for z in range(classes):
             if z % FEW == 0:  # few terms are added in float32, their sums in float64: c^2 of them lose no digits
                 work[total] = 0
-            at = (first + y) * d.shape[1] + z * m
+            at = (first + y) * d.shape[1] + z * size
             if not centred:
                 _add_row(d, at, share, z, total, work)
             elif y == kept:
@@ -276,7 +135,7 @@ def _tile_step(n, rows, bytes_per_row):
 
 
 @njit(**JIT)
-def score(probs, tolerance, centred, columns, share, inverse, weights, scores, pairs):
+def score(probs, tolerance, centred, size, columns, share, inverse, weights, scores, pairs):
     """Add sum_j w_j I(y; y*_j) to `scores [n]`; if `pairs [n, blocks, m]` is not empty write I(y; y*_j) there instead.
 
     The targets come in blocks, as in `Targets`. Returns the first candidate that is no distribution, or -1.
@@ -291,13 +150,15 @@ def score(probs, tolerance, centred, columns, share, inverse, weights, scores, p
     work, found = np.empty((classes + 3, m), probs.dtype), np.empty(m)
     for start in range(0, n, step):
         tile = probs[start : start + step]
-        fault = _pack_tile(tile, tolerance, centred, means, order, rows)
+        fault = pack_tile(tile, tolerance, centred, means, order, rows)
         if fault >= 0:
             return start + fault
         for block in range(blocks):
             _product(rows, columns[block], (tile.shape[0] * count + ROWS - 1) // ROWS, d)
             for i in range(tile.shape[0]):
-                _pair_information(d, i * count, means[i], order[i], centred, share[block], inverse[block], work, found)
+                _pair_information(
+                    d, i * count, means[i], order[i], centred, size, share[block], inverse[block], work, found
+                )
                 if pairs.size:
                     pairs[start + i, block] = found
                 else:
@@ -316,7 +177,7 @@ def bald(probs, tolerance, scores):
     partial, means, work = np.empty((4, classes)), np.empty(classes), np.zeros((3, m), probs.dtype)
     work[0] = 1  # in the padding t = 1 and u = 0, which adds nothing
     for i in range(n):
-        if not _means(probs[i], tolerance, partial, means):
+        if not class_means(probs[i], tolerance, partial, means):
             return i
         scores[i] = 0
         for y in range(classes):
@@ -362,7 +223,7 @@ def forms(probs, tolerance, columns, diagonal, out):
     f, v, left_out = np.empty(draws), np.empty(draws), np.empty((2, draws))
     for start in range(0, n, step):
         tile = probs[start : start + step]
-        fault = _pack_tile(tile, tolerance, True, means, order, rows)
+        fault = pack_tile(tile, tolerance, True, means, order, rows)
         if fault >= 0:
             return start + fault
         _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
@@ -394,7 +255,7 @@ def gram(probs, tolerance, weights, rows, columns, out):
     m, draws, classes = probs.shape
     partial, means = np.empty((4, classes)), np.empty(classes)
     for j in range(m):
-        if not _means(probs[j], tolerance, partial, means):
+        if not class_means(probs[j], tolerance, partial, means):
             return j
         for y in range(classes):
             scale = np.sqrt(weights[j] / means[y]) if means[y] > LEAST else 0.0
