@@ -94,10 +94,9 @@ def _packed(
         packed = (columns[block], share[block], inverse[block], strong[block])
         if packing.pack_block(probs[part], SUM_TOLERANCE[str(dtype)], centred, size, *packed) >= 0:
             raise _NoDistributionError
-    flags: np.ndarray = (
-        strong.any(axis=1) if dtype == np.float32 else np.zeros(blocks, bool)
-    )  # float64 has digits to spare
-    return Targets(span, centred, size, columns, share, inverse, w), flags
+    if dtype != np.float32:
+        strong[:] = False  # float64 has digits to spare: the centred form serves all
+    return Targets(span, centred, size, columns, share, inverse, w), np.asarray(strong.any(axis=1))
 
 
 class _NoDistributionError(Exception):
