@@ -146,7 +146,7 @@ def test_top_of_many(dtype):
 
 
 def test_top_when_the_pool_comes_in_parts(monkeypatch):
-    monkeypatch.setattr(bounds, "AT_ONCE", 64)
+    monkeypatch.setattr("askwell.information.compiled.PART_BYTES", 64 * 20 * 5 * 4)  # 64 candidates
     for kind in ("soft", "hard_coupled", "mixed"):
         probs, targets = pool_and_targets(kind, 1000, 150, 20, 5, dtype="float32")
         probs[rng_for(0, 1, "parts").integers(0, 1000, 300)] = probs[900]

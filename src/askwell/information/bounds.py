@@ -17,7 +17,6 @@ from askwell.information.categorical import bald, epig, hot_loop, like, pool_and
 __all__ = ["chi2_bound", "data_processing_bound", "forms", "target_gram", "top_epig"]
 
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
-AT_ONCE = 1 << 16  # candidates kept in the race at a time
 
 
 def data_processing_bound(
@@ -112,16 +111,17 @@ def forms(probs: Array, gram: Array, *, log: bool = False) -> Array:
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
     fast, host, host_gram = hot_loop(), as_numpy(probs), as_numpy(gram)
     if fast is not None and host is not None and host_gram is not None and 0 not in probs.shape and probs.shape[2] > 1:
-        return xp.asarray(fast.forms(host, host_gram, log=log), device=probs.device)
+        found = [fast.forms(part, host_gram) for _, part in fast.parts(host, log=log)]
+        return xp.asarray(np.concatenate(found), device=probs.device)
     check_probs(probs=probs, log=log)
-    found = [xp.zeros((0, 3), dtype=gram.dtype, device=probs.device)]
+    text = [xp.zeros((0, 3), dtype=gram.dtype, device=probs.device)]
     for span in spans(probs.shape[0], max(1, (1 << 20) // (probs.shape[1] * probs.shape[2]))):
         part = xp.asarray(probs[span], dtype=gram.dtype)
         rows = xp.permute_dims(_scaled(xp, xp.exp(part) if log else part), (0, 2, 1))  # [n, c, k]
         squares = xp.sum(rows * rows, axis=1)  # [n, k]
         full = xp.sum(rows * (rows @ gram), axis=(1, 2))
-        found.append(xp.stack([full, squares @ xp.linalg.diagonal(gram), xp.sum(squares, axis=1)], axis=1))
-    return xp.concat(found)
+        text.append(xp.stack([full, squares @ xp.linalg.diagonal(gram), xp.sum(squares, axis=1)], axis=1))
+    return xp.concat(text)
 
 
 def _scaled(xp: Any, probs: Array) -> Array:
@@ -137,10 +137,9 @@ class _Race(NamedTuple):
     """What does not change while the candidates are run against the targets, block after block."""
 
     fast: Any  # the compiled loop
-    probs: np.ndarray  # [n, k, c]
+    candidates: Any  # as the loop wants them
     blocks: list[Any]  # the targets, a block each
     tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
-    log: bool
 
     def totals(self, index: np.ndarray) -> np.ndarray:
         """The whole scores of some candidates."""
@@ -148,7 +147,7 @@ class _Race(NamedTuple):
 
     def run(self, index: np.ndarray, totals: np.ndarray, first: int, stop: int) -> np.ndarray:
         """Add what the blocks from `first` to `stop` tell."""
-        self.fast.add_scores(self.probs, self.blocks[first:stop], totals, log=self.log, index=index)
+        self.fast.add_scores(self.candidates, self.blocks[first:stop], totals, index=index)
         return totals
 
     def most_to_come(self, index: np.ndarray, block: int) -> np.ndarray:
@@ -156,7 +155,7 @@ class _Race(NamedTuple):
         weight, gram = self.tails[block]
         if weight <= 0:
             return np.zeros(len(index))
-        full, _, trace = self.fast.forms(self.probs, gram, log=self.log, index=index).T
+        full, _, trace = self.fast.forms(self.candidates, gram, index=index).T
         chi2 = (full + SLACK * trace * np.trace(gram)) / len(gram) ** 2
         most: np.ndarray = weight * np.log1p(np.maximum(chi2, 0) / weight)
         return most
@@ -173,11 +172,11 @@ def _race(
         span = block[0].span
         gram = fast.gram(target_probs[span], w[span], log=log)
         tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
-    race = _Race(fast, probs, blocks, tails, log)
     best, scores = np.empty(0, np.intp), np.empty(0)
-    for span in spans(len(probs), AT_ONCE):
-        index, found = _survivors(race, np.arange(span.start, span.stop), size, scores)
-        best, scores = _best(np.concatenate([best, index]), np.concatenate([scores, found]), size, probs.dtype)
+    for span, part in fast.parts(probs, blocks, log=log):
+        index, found = _survivors(_Race(fast, part, blocks, tails), size, scores)
+        best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
+        best, scores = _best(best, scores, size, probs.dtype)
     return best, scores
 
 
@@ -187,14 +186,14 @@ def _best(index: np.ndarray, scores: np.ndarray, size: int, dtype: Any) -> tuple
     return index[order], scores[order]
 
 
-def _survivors(race: _Race, index: np.ndarray, size: int, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _survivors(race: _Race, size: int, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(index, scores) of the candidates that could not be ruled out; the best are among them or among the known."""
-    promise = race.most_to_come(index, 0)
+    promise = race.most_to_come(np.arange(len(race.candidates.probs)), 0)
     order = np.argsort(-promise, kind="stable")
-    head, rest = index[order[: 2 * size + 32]], np.sort(order[2 * size + 32 :])
+    head, rest = order[: 2 * size + 32], np.sort(order[2 * size + 32 :])
     head_totals = race.totals(head)
     bar = _kth(np.concatenate([known, head_totals]), size)
-    rest = index[rest[promise[rest] >= bar]]
+    rest = rest[promise[rest] >= bar]
     totals, done, step = np.zeros(len(rest)), 0, 1
     while done < len(race.blocks):
         race.run(rest, totals, done, done + step)

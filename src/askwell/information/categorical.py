@@ -63,10 +63,11 @@ def bald(probs: Array, *, log: bool = False) -> Array:
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
     fast, host = hot_loop(), as_numpy(probs)
     if fast is not None and host is not None:
-        return like(xp, probs, fast.bald(host, log=log))
+        scores = [fast.bald(part) for _, part in fast.parts(host, log=log)]
+        return like(xp, probs, np.concatenate([np.empty(0), *scores]))
     check_probs(probs=probs, log=log)
-    scores = [_divergence(xp, *_centred(xp, _plain(xp, probs[span], log))) for span in _candidate_spans(probs, 1)]
-    return xp.concat(scores) if scores else xp.zeros_like(probs[:, 0, 0])
+    found = [_divergence(xp, *_centred(xp, _plain(xp, probs[span], log))) for span in _candidate_spans(probs, 1)]
+    return xp.concat(found) if found else xp.zeros_like(probs[:, 0, 0])
 
 
 def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
@@ -90,7 +91,8 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
     if fast is not None and host is not None and host_targets is not None:
         scores = np.zeros(host.shape[0])
         for pack in fast.packs(host_targets, w, host.dtype, log=log):
-            fast.add_scores(host, [pack], scores, log=log)
+            for span, part in fast.parts(host, [pack], log=log):
+                fast.add_scores(part, [pack], scores[span])
         return like(xp, probs, scores)
     weights = xp.asarray(np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w)
     weights = like(xp, probs, weights)
@@ -115,7 +117,8 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     if fast is not None and host is not None and host_targets is not None:
         pairs = np.empty((host.shape[0], host_targets.shape[0]), host.dtype)
         for pack in fast.packs(host_targets, None, host.dtype, log=log):
-            fast.fill_pairs(host, [pack], pairs, log=log)
+            for span, part in fast.parts(host, [pack], log=log):
+                fast.fill_pairs(part, [pack], pairs[span])
         return like(xp, probs, pairs)
     tiles = _pair_tiles(xp, probs, target_probs, log)
     return xp.concat([xp.concat([pairs for _, pairs in row], axis=1) for row in tiles])

@@ -14,12 +14,73 @@ from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
 from askwell.information import kernels, packing
 from askwell.information.vectors import LANES, ROWS, panel_width
 
-__all__ = ["Targets", "add_scores", "bald", "fill_pairs", "forms", "gram", "packs"]
+__all__ = ["Beliefs", "Targets", "add_scores", "bald", "beliefs", "fill_pairs", "forms", "gram", "packs", "parts"]
 
+PART_BYTES = 48 << 20  # of candidates looked at together
+CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
 PACK_BYTES = 8 << 20  # of targets prepared at a time
-CHUNK_BYTES = 1 << 21  # of candidates handed to a thread at a time
-COLUMNS = 1024  # of D for one block of targets ...
+COLUMNS = 1024  # of products for one block of targets ...
 MOST_TARGETS = 128  # ... and the most targets in one
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
+class Beliefs(NamedTuple):
+    """Inputs that have been looked at."""
+
+    probs: np.ndarray  # [n, k, c]
+    means: np.ndarray  # [n, c]  float64
+    strong: np.ndarray  # [n]  whether draws are sure and disagree; empty if nobody asked
+
+
+def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, strength: bool, log: bool) -> Beliefs:
+    """Look at inputs `probs[span]`, in threads; rows that are no distributions are refused by this name."""
+    given = probs[span]
+    plain = np.ascontiguousarray(np.exp(given) if log else given, dtype).view()
+    plain.flags.writeable = False  # so that numba compiles for one kind of array
+    seen = Beliefs(plain, np.empty((len(plain), plain.shape[2])), np.empty(len(plain) if strength else 0, bool))
+    tolerance, faults = SUM_TOLERANCE[str(plain.dtype)], []
+
+    def look(span: slice) -> None:
+        if packing.look_at(plain[span], tolerance, seen.means[span], seen.strong[span]) >= 0:
+            faults.append(span)
+
+    _each_chunk(plain, len(plain), look)
+    if faults:
+        words = value_fault(name, probs, log=log)
+        raise ValueError(words or f"{name} must hold probabilities that sum to one over its last axis (classes).")
+    return seen
+
+
+def parts(
+    probs: np.ndarray, packed: Sequence[tuple["Targets", ...]] = (), *, log: bool = False
+) -> Iterator[tuple[slice, Beliefs]]:
+    """All candidates, looked at for what these targets ask, as many at a time as `PART_BYTES` hold."""
+    strength = any(len(pack) > 1 for pack in packed)
+    most = max(1, PART_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
+    for span in spans(len(probs), most):
+        yield span, beliefs("probs", probs, span, probs.dtype, strength=strength, log=log)
+
+
+def _each_chunk(probs: np.ndarray, count: int, job: Callable[[slice], None]) -> None:
+    """Call `job(span)` for chunks of `count` inputs of this shape, in threads."""
+    workers = threads()
+    most = max(1, CHUNK_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
+    chunks = list(spans(count, max(1, min(most, -(-count // (4 * workers))))))
+    if workers == 1 or len(chunks) == 1:
+        for span in chunks:
+            job(span)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            list(pool.map(job, chunks))
+        except BaseException:  # also Ctrl-C: leave the chunks not begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+# ---- targets ---------------------------------------------------------------------------------------------------------
 
 
 class Targets(NamedTuple):
@@ -54,20 +115,13 @@ def packs(
     fitting = max(1, PACK_BYTES // (2 * size * classes * draws * np.dtype(dtype).itemsize))
     w = np.full(m, 1 / m) if weights is None else weights
     for span in spans(m, size * min(fitting, most or fitting)):
-        probs = _plain(target_probs[span], dtype, log)
-        try:
-            targets, strong = _packed(probs, w[span], span, size, True)
-        except _NoDistributionError:
-            raise _refusal("target_probs", target_probs, log) from None
-        joint = _packed(probs, w[span], span, size, False)[0] if strong.any() else targets
+        seen = beliefs("target_probs", target_probs, span, dtype, strength=True, log=log)
+        # Float64 has digits to spare: there the centred form serves all.
+        strong = [bool(seen.strong[part].any()) and dtype == np.float32 for part in spans(len(seen.strong), size)]
+        targets = _packed(seen, w[span], span, size, True)
+        joint = _packed(seen, w[span], span, size, False) if any(strong) else targets
         for run in _runs(strong):
             yield (targets.blocks(run), joint.blocks(run)) if strong[run.start] else (targets.blocks(run),)
-
-
-def _runs(flags: np.ndarray) -> list[slice]:
-    """The slices in which neighbouring flags are equal."""
-    starts = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
-    return [slice(a, b) for a, b in pairwise(starts)]
 
 
 def _block_size(m: int, classes: int) -> int:
@@ -76,115 +130,91 @@ def _block_size(m: int, classes: int) -> int:
     return -(-m // -(-m // most))
 
 
+def _runs(flags: Sequence[bool]) -> list[slice]:
+    """The slices in which neighbouring flags are equal."""
+    starts = [0, *(i for i in range(1, len(flags)) if flags[i] != flags[i - 1]), len(flags)]
+    return [slice(a, b) for a, b in pairwise(starts)]
+
+
 def _ceil_to(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _packed(
-    probs: np.ndarray, weights: np.ndarray, span: slice, size: int, centred: bool
-) -> tuple[Targets, np.ndarray]:
-    """The targets `probs` in blocks of `size`, and which blocks have a strong one."""
-    (count, draws, classes), dtype = probs.shape, probs.dtype
+def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred: bool) -> Targets:
+    """The targets in blocks of `size`."""
+    (count, draws, classes), dtype = seen.probs.shape, seen.probs.dtype
     blocks, padded, width = -(-count // size), _ceil_to(size, LANES), panel_width(dtype)
     panels = -(-(packing.classes_kept(classes, centred) * size + padded - size) // width)
     columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, padded), dtype)
-    inverse, w, strong = np.zeros((blocks, padded), dtype), np.zeros((blocks, padded)), np.zeros((blocks, size), bool)
+    inverse, w = np.zeros((blocks, padded), dtype), np.zeros((blocks, padded))
     for block, part in enumerate(spans(count, size)):
         w[block, : part.stop - part.start] = weights[part]
-        packed = (columns[block], share[block], inverse[block], strong[block])
-        if packing.pack_block(probs[part], SUM_TOLERANCE[str(dtype)], centred, size, *packed) >= 0:
-            raise _NoDistributionError
-    if dtype != np.float32:
-        strong[:] = False  # float64 has digits to spare: the centred form serves all
-    return Targets(span, centred, size, columns, share, inverse, w), np.asarray(strong.any(axis=1))
+        packed = (columns[block], share[block], inverse[block])
+        packing.pack_block(seen.probs[part], seen.means[part], centred, size, *packed)
+    return Targets(span, centred, size, columns, share, inverse, w)
 
 
-class _NoDistributionError(Exception):
-    """Some row that was to be packed or scored is not a distribution."""
-
-
-def _refusal(name: str, probs: np.ndarray, log: bool) -> ValueError:
-    """What is wrong with these beliefs, looked for once more, at leisure."""
-    words = value_fault(name, probs, log=log)
-    return ValueError(words or f"{name} must hold probabilities that sum to one over its last axis (classes).")
-
-
-def _plain(part: np.ndarray, dtype: Any, log: bool) -> np.ndarray:
-    """Probabilities as the loops want them: contiguous, and read-only, so that numba compiles for one kind of array."""
-    plain = np.ascontiguousarray(np.exp(part) if log else part, dtype).view()
-    plain.flags.writeable = False
-    return plain
+# ---- scores ----------------------------------------------------------------------------------------------------------
 
 
 def add_scores(
-    probs: np.ndarray,
-    packed: Sequence[tuple[Targets, ...]],
-    scores: np.ndarray,
-    *,
-    log: bool = False,
-    index: np.ndarray | None = None,
+    candidates: Beliefs, packed: Sequence[tuple[Targets, ...]], scores: np.ndarray, *, index: np.ndarray | None = None
 ) -> None:
-    """scores[i] += sum_j w_j I(y_i; y*_j) over the packed targets, for `probs [n, k, c]` and float64 `scores [n]`.
+    """scores[i] += sum_j w_j I(y_i; y*_j) over the packed targets, for float64 `scores [n]`.
 
-    With `index` for those candidates only: `scores[i]` is that of `probs[index[i]]`.
+    With `index` for those candidates only: `scores[i]` is that of candidate `index[i]`.
     """
-    no_pairs = np.empty((0, 0, 0), probs.dtype)
+    no_pairs = np.empty((0, 0, 0), candidates.probs.dtype)
 
-    def add(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
-        found = scores[rows]
-        fault = kernels.score(part, tolerance, *targets[1:], found, no_pairs)
-        scores[rows] = found
-        return int(fault)
+    def add(targets: Targets, rows: np.ndarray, places: np.ndarray) -> None:
+        found = scores[places]
+        kernels.score(*candidates[:2], rows, *targets[1:], found, no_pairs)
+        scores[places] = found
 
-    _each_chunk(probs, log, _by_strength(packed, add), index)
+    _by_strength(candidates, packed, add, index)
 
 
-def fill_pairs(
-    probs: np.ndarray, packed: Sequence[tuple[Targets, ...]], pairs: np.ndarray, *, log: bool = False
-) -> None:
-    """pairs[i, j] = I(y_i; y*_j) for the packed targets, for `probs [n, k, c]` and `pairs [n, m]` of all targets."""
+def fill_pairs(candidates: Beliefs, packed: Sequence[tuple[Targets, ...]], pairs: np.ndarray) -> None:
+    """pairs[i, j] = I(y_i; y*_j) for the packed targets and all candidates, for `pairs [n, m]` of all targets."""
 
-    def fill(part: np.ndarray, tolerance: float, targets: Targets, rows: Any) -> int:
-        found = np.empty((len(part), *targets.weights.shape), probs.dtype)
-        fault = kernels.score(part, tolerance, *targets[1:], np.empty(0), found)
+    def fill(targets: Targets, rows: np.ndarray, places: np.ndarray) -> None:
+        found = np.empty((len(rows), *targets.weights.shape), pairs.dtype)
+        kernels.score(*candidates[:2], rows, *targets[1:], np.empty(0), found)
         count = targets.span.stop - targets.span.start
-        pairs[rows, targets.span] = found[:, :, : targets.size].reshape(len(part), -1)[:, :count]
-        return int(fault)
+        pairs[places, targets.span] = found[:, :, : targets.size].reshape(len(rows), -1)[:, :count]
 
-    _each_chunk(probs, log, _by_strength(packed, fill))
+    _by_strength(candidates, packed, fill)
 
 
 def _by_strength(
-    packed: Sequence[tuple[Targets, ...]], kernel: Callable[[np.ndarray, float, Targets, Any], int]
-) -> Callable[[np.ndarray, float, slice], int]:
-    """A kernel for chunks that gives each candidate the targets in its form: for u, or for t if both are strong."""
-    any_strong = any(len(pack) > 1 for pack in packed)
+    candidates: Beliefs,
+    packed: Sequence[tuple[Targets, ...]],
+    kernel: Callable[[Targets, np.ndarray, np.ndarray], None],
+    index: np.ndarray | None = None,
+) -> None:
+    """`kernel(targets, rows, places)` in threads, each candidate with the targets in its form: for u, or for t."""
+    rows = np.arange(len(candidates.probs)) if index is None else index
 
-    def run(part: np.ndarray, tolerance: float, span: slice) -> int:
-        strong = np.zeros(len(part), bool)
-        if any_strong and packing.find_strong(part, tolerance, strong) >= 0:
-            return 0
+    def job(span: slice) -> None:
+        places = np.arange(span.start, span.stop)
         for pack in packed:
-            forms = zip(pack, (~strong, strong), strict=True) if len(pack) > 1 else [(pack[0], np.ones_like(strong))]
-            for targets, chosen in forms:
-                if chosen.all():
-                    fault = kernel(part, tolerance, targets, span)
-                elif chosen.any():
-                    some = _plain(part[chosen], part.dtype, False)
-                    fault = kernel(some, tolerance, targets, span.start + np.flatnonzero(chosen))
-                else:
-                    continue
-                if fault >= 0:
-                    return fault
-        return -1
+            strong = candidates.strong[rows[span]] if len(pack) > 1 else None
+            chosen = (places,) if strong is None else (places[~strong], places[strong])
+            for targets, some in zip(pack, chosen, strict=True):
+                if len(some):
+                    kernel(targets, rows[some], some)
 
-    return run
+    _each_chunk(candidates.probs, len(rows), job)
 
 
-def bald(probs: np.ndarray, *, log: bool = False) -> np.ndarray:
-    """BALD of `probs [n, k, c]` as float64 [n]."""
-    scores = np.empty(len(probs))
-    _each_chunk(probs, log, lambda part, tolerance, span: kernels.bald(part, tolerance, scores[span]))
+def bald(candidates: Beliefs) -> np.ndarray:
+    """BALD as float64 [n]."""
+    scores = np.empty(len(candidates.probs))
+
+    def job(span: slice) -> None:
+        kernels.bald(candidates.probs[span], candidates.means[span], scores[span])
+
+    _each_chunk(candidates.probs, len(scores), job)
     return scores
 
 
@@ -193,63 +223,28 @@ def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) ->
     m, draws, classes = target_probs.shape
     width, total = panel_width(np.float64), np.zeros((draws, draws))
     for span in spans(m, max(1, PACK_BYTES // (16 * draws * classes))):
-        part = _plain(target_probs[span], target_probs.dtype, log)
-        rows, columns = (np.zeros((-(-draws // w), len(part) * classes, w)) for w in (ROWS, width))
+        seen = beliefs("target_probs", target_probs, span, target_probs.dtype, strength=False, log=log)
+        rows, columns = (np.zeros((-(-draws // w), len(seen.probs) * classes, w)) for w in (ROWS, width))
         out = np.empty((len(rows) * ROWS, len(columns) * width))
-        if kernels.gram(part, SUM_TOLERANCE[str(part.dtype)], weights[span], rows, columns, out) >= 0:
-            raise _refusal("target_probs", target_probs, log)
+        kernels.gram(*seen[:2], weights[span], rows, columns, out)
         total += out[:draws, :draws]
     return total
 
 
-def forms(probs: np.ndarray, gram: np.ndarray, *, log: bool = False, index: np.ndarray | None = None) -> np.ndarray:
-    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) for `probs [n, k, c]` and symmetric `gram [k, k]`, as [n, 3].
+def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = None) -> np.ndarray:
+    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) for symmetric `gram [k, k]`, as [n, 3].
 
     A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y). With `index` for those candidates only.
     """
-    draws, width = len(gram), panel_width(probs.dtype)
-    columns = np.zeros((draws, _ceil_to(draws, width)), probs.dtype)
+    rows = np.arange(len(candidates.probs)) if index is None else index
+    draws, width = len(gram), panel_width(candidates.probs.dtype)
+    columns = np.zeros((draws, _ceil_to(draws, width)), candidates.probs.dtype)
     columns[:, :draws] = gram
     packed = np.ascontiguousarray(columns.reshape(draws, -1, width).swapaxes(0, 1))  # [panels, k, width]
-    out = np.empty((len(probs) if index is None else len(index), 3))
-    diagonal = np.diagonal(gram).astype(np.float64)
-    _each_chunk(
-        probs, log, lambda part, tolerance, span: kernels.forms(part, tolerance, packed, diagonal, out[span]), index
-    )
-    return out
-
-
-def _each_chunk(
-    probs: np.ndarray,
-    log: bool,
-    kernel: Callable[[np.ndarray, float, slice], int],
-    index: np.ndarray | None = None,
-) -> None:
-    """Call `kernel(chunk, tolerance, span)` for all candidates, or those of `index`, in threads; word what it finds."""
-    tolerance = SUM_TOLERANCE[str(probs.dtype)]
+    out, diagonal = np.empty((len(rows), 3)), np.diagonal(gram).astype(np.float64)
 
     def job(span: slice) -> None:
-        part = _plain(probs[span if index is None else index[span]], probs.dtype, log)
-        if kernel(part, tolerance, span) >= 0:
-            raise _NoDistributionError
+        kernels.forms(*candidates[:2], rows[span], packed, diagonal, out[span])
 
-    count, workers = len(probs) if index is None else len(index), threads()
-    most = max(1, CHUNK_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
-    chunks = list(spans(count, max(1, min(most, -(-count // (4 * workers))))))
-    try:
-        if workers == 1 or len(chunks) == 1:
-            for span in chunks:
-                job(span)
-        else:
-            _in_threads(job, chunks, workers)
-    except _NoDistributionError:
-        raise _refusal("probs", probs, log) from None
-
-
-def _in_threads(job: Callable[[slice], None], chunks: list[slice], workers: int) -> None:
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            list(pool.map(job, chunks))
-        except BaseException:  # also Ctrl-C: leave the chunks not begun
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    _each_chunk(candidates.probs, len(rows), job)
+    return out

@@ -22,7 +22,7 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 import numpy as np
 from numba import njit
 
-from askwell.information.packing import FEW, JIT, LEAST, class_means, classes_kept, pack_tile
+from askwell.information.packing import FEW, JIT, LEAST, classes_kept, pack_tile
 from askwell.information.vectors import (
     LANES,
     ROWS,
@@ -99,11 +99,13 @@ def _pair_information(d, first, means, order, centred, size, share, inverse, wor
     """
     classes, m = share.shape
     kept, right, unread, total = classes_kept(classes, centred), classes, classes + 1, classes + 2
-    work[:] = 0
     pairs[:] = 0
+    if centred:
+        work[:] = 0
     for y in range(classes):
         p = work.dtype.type(means[order[y]])
-        work[right] = 0
+        if centred:
+            work[right] = 0
         for z in range(classes):
             if z % FEW == 0:  # few terms are added in float32, their sums in float64: c^2 of them lose no digits
                 work[total] = 0
@@ -134,56 +136,56 @@ def _tile_step(n, rows, bytes_per_row):
     return min(n, step)
 
 
-@njit(**JIT)
-def score(probs, tolerance, centred, size, columns, share, inverse, weights, scores, pairs):
-    """Add sum_j w_j I(y; y*_j) to `scores [n]`; if `pairs [n, blocks, m]` is not empty write I(y; y*_j) there instead.
+@njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
+def _dot(a, b):
+    """sum_j a b, as vectors: the same order for every candidate."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
 
-    The targets come in blocks, as in `Targets`. Returns the first candidate that is no distribution, or -1.
+
+@njit(**JIT)
+def score(probs, means, index, centred, size, columns, share, inverse, weights, scores, pairs):
+    """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `probs[index[i]]`.
+
+    If `pairs [n, blocks, m]` is not empty I(y; y*_j) is written there instead. The targets are as in `Targets`.
     """
-    n, draws, classes = probs.shape
+    draws, classes = probs.shape[1:]
     blocks, panels, _, width = columns.shape
-    m, count = share.shape[2], classes_kept(classes, centred)
+    n, m, count = index.shape[0], share.shape[2], classes_kept(classes, centred)
     step = _tile_step(n, count, probs.itemsize * panels * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
     d = np.empty((rows.shape[0] * ROWS, panels * width), probs.dtype)
-    means, order = np.empty((step, classes)), np.empty((step, classes), np.intp)
-    work, found = np.empty((classes + 3, m), probs.dtype), np.empty(m)
+    order, work, found = np.empty((step, classes), np.intp), np.empty((classes + 3, m), probs.dtype), np.empty(m)
     for start in range(0, n, step):
-        tile = probs[start : start + step]
-        fault = pack_tile(tile, tolerance, centred, means, order, rows)
-        if fault >= 0:
-            return start + fault
+        tile = index[start : start + step]
+        pack_tile(probs, means, tile, centred, order, rows)
         for block in range(blocks):
             _product(rows, columns[block], (tile.shape[0] * count + ROWS - 1) // ROWS, d)
             for i in range(tile.shape[0]):
                 _pair_information(
-                    d, i * count, means[i], order[i], centred, size, share[block], inverse[block], work, found
+                    d, i * count, means[tile[i]], order[i], centred, size, share[block], inverse[block], work, found
                 )
                 if pairs.size:
                     pairs[start + i, block] = found
                 else:
-                    score = 0.0
-                    for j in range(m):
-                        score += weights[block, j] * found[j]
-                    scores[start + i] += score
-    return -1
+                    scores[start + i] += _dot(weights[block], found)
 
 
 @njit(**JIT)
-def bald(probs, tolerance, scores):
+def bald(probs, means, scores):
     """BALD(x) = mean_k sum_y p(y) phi(f_k(y))."""
     n, draws, classes = probs.shape
     m = (draws + LANES - 1) // LANES * LANES
-    partial, means, work = np.empty((4, classes)), np.empty(classes), np.zeros((3, m), probs.dtype)
+    work = np.zeros((3, m), probs.dtype)
     work[0] = 1  # in the padding t = 1 and u = 0, which adds nothing
     for i in range(n):
-        if not class_means(probs[i], tolerance, partial, means):
-            return i
         scores[i] = 0
         for y in range(classes):
             if y % FEW == 0:
                 work[2] = 0
-            p = means[y]
+            p = means[i, y]
             if p > LEAST:
                 for k in range(draws):
                     work[0, k], work[1, k] = probs[i, k, y] / p, (probs[i, k, y] - p) / p
@@ -194,7 +196,6 @@ def bald(probs, tolerance, scores):
             if y % FEW == FEW - 1 or y == classes - 1:
                 for k in range(draws):
                     scores[i] += work[2, k] / draws
-    return -1
 
 
 @njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
@@ -209,28 +210,25 @@ def _dots(f, v, diagonal):
 
 
 @njit(**JIT)
-def forms(probs, tolerance, columns, diagonal, out):
-    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) of every candidate, A_kl = sum_y p(y) f_k(y) f_l(y).
+def forms(probs, means, index, columns, diagonal, out):
+    """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) of candidates `probs[index]`, A_kl = sum_y p(y) f_k(y) f_l(y).
 
     `columns [panels, k, width]` is the symmetric G, packed, `diagonal [k]` its diagonal, `out [n, 3]`.
     """
-    n, draws, classes = probs.shape
-    count, width = classes_kept(classes, True), columns.shape[0] * columns.shape[2]
+    draws, classes = probs.shape[1:]
+    n, count, width = index.shape[0], classes_kept(classes, True), columns.shape[0] * columns.shape[2]
     step = _tile_step(n, count, probs.itemsize * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
-    product = np.empty((rows.shape[0] * ROWS, width), probs.dtype)
-    means, order = np.empty((step, classes)), np.empty((step, classes), np.intp)
+    product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
     f, v, left_out = np.empty(draws), np.empty(draws), np.empty((2, draws))
     for start in range(0, n, step):
-        tile = probs[start : start + step]
-        fault = pack_tile(tile, tolerance, True, means, order, rows)
-        if fault >= 0:
-            return start + fault
+        tile = index[start : start + step]
+        pack_tile(probs, means, tile, True, order, rows)
         _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
         for i in range(tile.shape[0]):
             out[start + i], left_out[:] = 0, 0
             for y in range(classes):
-                p = means[i, order[i, y]]
+                p = means[tile[i], order[i, y]]
                 if y < count:
                     group, lane = divmod(i * count + y, ROWS)
                     for k in range(draws):
@@ -243,25 +241,21 @@ def forms(probs, tolerance, columns, diagonal, out):
                 out[start + i, 0] += p * full
                 out[start + i, 1] += p * weighted
                 out[start + i, 2] += p * plain
-    return -1
 
 
 @njit(**JIT)
-def gram(probs, tolerance, weights, rows, columns, out):
-    """out[k, l] = sum_j w_j sum_y p(y) f_k(y) f_l(y) of targets `probs [m, k, c]`; the first fault, or -1.
+def gram(probs, means, weights, rows, columns, out):
+    """out[k, l] = sum_j w_j sum_y p(y) f_k(y) f_l(y) of targets `probs [m, k, c]`.
 
     `rows [groups, m c, ROWS]` and `columns [panels, m c, width]` are scratch, 0 in the padding.
     """
     m, draws, classes = probs.shape
-    partial, means = np.empty((4, classes)), np.empty(classes)
     for j in range(m):
-        if not class_means(probs[j], tolerance, partial, means):
-            return j
         for y in range(classes):
-            scale = np.sqrt(weights[j] / means[y]) if means[y] > LEAST else 0.0
+            mean = means[j, y]
+            scale = np.sqrt(weights[j] / mean) if mean > LEAST else 0.0
             for k in range(draws):
-                value = scale * (probs[j, k, y] - means[y])
+                value = scale * (probs[j, k, y] - mean)
                 rows[k // ROWS, j * classes + y, k % ROWS] = value
                 columns[k // columns.shape[2], j * classes + y, k % columns.shape[2]] = value
     _product(rows, columns, rows.shape[0], out)
-    return -1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["FEW", "JIT", "LEAST", "class_means", "classes_kept", "find_strong", "pack_block", "pack_tile"]
+__all__ = ["FEW", "JIT", "LEAST", "classes_kept", "look_at", "pack_block", "pack_tile"]
 
 FEW = 16  # terms added up in float32; up to as many classes, one is left out of the product
 LEAST = 1e-300  # a class less probable than this has no share: its inverse would overflow
@@ -20,7 +20,7 @@ JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fa
 
 @njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
 def _two_means(p, tolerance, means):
-    """`class_means` for two, as vectors over draws."""
+    """`_class_means` for two, as vectors over draws."""
     first, second, sound, agree = 0.0, 0.0, True, True
     for k in range(p.shape[0]):
         a, b = np.float64(p[k, 0]), np.float64(p[k, 1])
@@ -35,7 +35,7 @@ def _two_means(p, tolerance, means):
 
 
 @njit(**JIT)
-def class_means(p, tolerance, partial, means):
+def _class_means(p, tolerance, partial, means):
     """p(y) for one input's `p [k, c]`; False if a row is not a distribution. `partial [4, c]` is scratch.
 
     Summed as differences from the first draw: where all draws agree, their mean is what they say, to the bit.
@@ -70,19 +70,36 @@ def _largest_last(means, order):
 
 
 @njit(**JIT)
-def _is_strong(p, means):
-    """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`.
+def _is_strong(p, means, limits):
+    """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`; `limits [c]` is scratch.
 
     Cells of a joint table with p(y, y*) < FAINT / 2 p(y) p(y*) hold at most twice this sum, of either input, of all
     p(y) p(y*): where one input is not strong there are few.
     """
+    for y in range(p.shape[1]):
+        limits[y] = FAINT * means[y]
     found = 0.0
     for k in range(p.shape[0]):
         for y in range(p.shape[1]):
-            found += means[y] if p[k, y] < FAINT * means[y] else 0.0
+            found += means[y] if p[k, y] < limits[y] else 0.0
         if found > STRONG * p.shape[0]:
             return True
     return False
+
+
+@njit(**JIT)
+def look_at(probs, tolerance, means, strong):
+    """p(y) and, unless `strong` is empty, whether it is strong, for each of `probs [n, k, c]`.
+
+    Returns the first that is no distribution, or -1.
+    """
+    partial, limits = np.empty((4, probs.shape[2])), np.empty(probs.shape[2], probs.dtype)
+    for i in range(probs.shape[0]):
+        if not _class_means(probs[i], tolerance, partial, means[i]):
+            return i
+        if strong.size:
+            strong[i] = _is_strong(probs[i], means[i], limits)
+    return -1
 
 
 @njit(**JIT)
@@ -108,40 +125,22 @@ def _pack(p, means, order, centred, scale, first, apart, packed):
 
 
 @njit(**JIT)
-def pack_block(probs, tolerance, centred, size, columns, share, inverse, strong):
-    """Pack one block of targets `probs [<= size, k, c]`; the index of the first that is no distribution, or -1."""
+def pack_block(probs, means, centred, size, columns, share, inverse):
+    """Pack one block of targets `probs [<= size, k, c]`."""
     classes = share.shape[0]
-    partial, means, order = np.empty((4, classes)), np.empty(classes), np.empty(classes, np.intp)
+    order = np.empty(classes, np.intp)
     for j in range(probs.shape[0]):
-        if not class_means(probs[j], tolerance, partial, means):
-            return j
-        strong[j] = _is_strong(probs[j], means)
-        _largest_last(means, order)
-        _pack(probs[j], means, order, centred, 1 / probs.shape[1], j, size, columns)
+        _largest_last(means[j], order)
+        _pack(probs[j], means[j], order, centred, 1 / probs.shape[1], j, size, columns)
         for y in range(classes):
-            share[y, j] = means[order[y]]
-        inverse[j] = 1 / means[order[classes - 1]]
-    return -1
+            share[y, j] = means[j, order[y]]
+        inverse[j] = 1 / means[j, order[classes - 1]]
 
 
 @njit(**JIT)
-def pack_tile(probs, tolerance, centred, means, order, rows):
-    """Pack a tile of candidates `probs [<= step, k, c]` into `rows`; the first that is no distribution, or -1."""
-    partial = np.empty((4, probs.shape[2]))
-    for i in range(probs.shape[0]):
-        if not class_means(probs[i], tolerance, partial, means[i]):
-            return i
-        _largest_last(means[i], order[i])
-        _pack(probs[i], means[i], order[i], centred, 1.0, i * classes_kept(probs.shape[2], centred), 1, rows)
-    return -1
-
-
-@njit(**JIT)
-def find_strong(probs, tolerance, strong):
-    """strong[i] for candidates `probs [n, k, c]`; the first that is no distribution, or -1."""
-    partial, means = np.empty((4, probs.shape[2])), np.empty(probs.shape[2])
-    for i in range(probs.shape[0]):
-        if not class_means(probs[i], tolerance, partial, means):
-            return i
-        strong[i] = _is_strong(probs[i], means)
-    return -1
+def pack_tile(probs, means, index, centred, order, rows):
+    """Pack some candidates, `probs[index]`, into `rows`."""
+    for i in range(index.shape[0]):
+        _largest_last(means[index[i]], order[i])
+        first = i * classes_kept(probs.shape[2], centred)
+        _pack(probs[index[i]], means[index[i]], order[i], centred, 1.0, first, 1, rows)
