@@ -173,7 +173,7 @@ def _race(
         gram = fast.gram(target_probs[span], w[span], log=log)
         tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
     best, scores = np.empty(0, np.intp), np.empty(0)
-    for span, part in fast.parts(probs, blocks, log=log):
+    for span, part in fast.parts(probs, packed=blocks, log=log):
         index, found = _survivors(_Race(fast, part, blocks, tails), size, scores)
         best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
         best, scores = _best(best, scores, size, probs.dtype)

@@ -91,7 +91,7 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
     if fast is not None and host is not None and host_targets is not None:
         scores = np.zeros(host.shape[0])
         for pack in fast.packs(host_targets, w, host.dtype, log=log):
-            for span, part in fast.parts(host, [pack], log=log):
+            for span, part in fast.parts(host, packed=[pack], log=log):
                 fast.add_scores(part, [pack], scores[span])
         return like(xp, probs, scores)
     weights = xp.asarray(np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w)
@@ -117,7 +117,7 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     if fast is not None and host is not None and host_targets is not None:
         pairs = np.empty((host.shape[0], host_targets.shape[0]), host.dtype)
         for pack in fast.packs(host_targets, None, host.dtype, log=log):
-            for span, part in fast.parts(host, [pack], log=log):
+            for span, part in fast.parts(host, packed=[pack], log=log):
                 fast.fill_pairs(part, [pack], pairs[span])
         return like(xp, probs, pairs)
     tiles = _pair_tiles(xp, probs, target_probs, log)

@@ -54,7 +54,7 @@ def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, strength: 
 
 
 def parts(
-    probs: np.ndarray, packed: Sequence[tuple["Targets", ...]] = (), *, log: bool = False
+    probs: np.ndarray, *, packed: Sequence[tuple["Targets", ...]] = (), log: bool = False
 ) -> Iterator[tuple[slice, Beliefs]]:
     """All candidates, looked at for what these targets ask, as many at a time as `PART_BYTES` hold."""
     strength = any(len(pack) > 1 for pack in packed)
