@@ -17,13 +17,19 @@ SOURCE = ROOT / "src" / "askwell"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
-TESTED_WITH_THEIR_ROOM = {"kernels", "packing", "vectors", "compiled", "probit_kernels", "shapes"}  # the insides
+TESTED_WITH_THEIR_ROOM = {  # the insides
+    *("kernels", "packing", "vectors", "compiled", "probit_kernels", "shapes"),
+    *("trees", "masks", "networks", "passes", "tensors", "training"),
+}
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
-    "torch": set(),
-    "sklearn": set(),
+    "torch": {"models/tensors.py"},
+    "sklearn": {"models/forest.py"},
     "pandas": set(),
     "click": {"cli.py"},
-    "numba": {f"information/{name}.py" for name in ("kernels", "packing", "vectors", "probit_kernels")},
+    "numba": {
+        "models/trees.py",
+        *(f"information/{name}.py" for name in ("kernels", "packing", "vectors", "probit_kernels")),
+    },
     "llvmlite": {"information/vectors.py"},
 }
 MOST_LINES = 400

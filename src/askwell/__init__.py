@@ -4,12 +4,14 @@ The scores are functions from arrays to arrays: beliefs `probs [n, k, c]` (input
 number per candidate out, in nats. `askwell.information` has the rest: Gaussian, probit, nested and variational forms.
 """
 
-from askwell import information
+from askwell import information, testing
 from askwell.information.bounds import top_epig
 from askwell.information.categorical import bald, entropy, epig, least_confidence, margin, pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, epig_quadratic, signal
+from askwell.models import as_model
 
 __all__ = [
+    "as_model",
     "bald",
     "entropy",
     "epig",
@@ -21,6 +23,7 @@ __all__ = [
     "margin",
     "pairwise_epig",
     "signal",
+    "testing",
     "top_epig",
 ]
 

@@ -1,0 +1,254 @@
+"""Dropout with one mask per draw, shared by all inputs: the layers that stand in for torch's.
+
+A mask is a function, not a state: whether draw k keeps feature i of a layer is a hash of (seed, layer, k, i). So draws
+are the same in any batch, chunk, process, on any device, and for sequences of any length, and nothing needs storing.
+
+The first dropout layer that a batch of b inputs meets multiplies it into b*k rows (row i*k + j is input i in draw j);
+what comes before is computed once per input. Two rewrites of `nn.Sequential` push that point further back:
+- a channel's mask is one number >= 0, so dropout of channels may change places with pooling and ReLU after it;
+- convolution is linear in its input channels, conv(m * x) = sum_i m_i conv_i(x_i), so the conv_i are computed once per
+  input, and a draw costs one product with its mask instead of a convolution.
+"""
+
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from askwell.arrays import spans
+from askwell.models.tensors import Tensor, nn, torch
+
+__all__ = ["LAYERS", "Dropped", "FixedDropout", "FixedDropoutConv", "Head", "drop", "fuse", "kept", "with_fixed_masks"]
+
+#: torch's layer: (drops whole channels, sets to the negative saturation of SELU instead of zero)
+KINDS: dict[Any, tuple[bool, bool]] = {
+    nn.Dropout: (False, False),
+    nn.Dropout1d: (True, False),
+    nn.Dropout2d: (True, False),
+    nn.Dropout3d: (True, False),
+    nn.AlphaDropout: (False, True),
+    nn.FeatureAlphaDropout: (True, True),
+}
+LAYERS: Any = tuple(KINDS)
+#: f(m x) = m f(x) for a number m >= 0 per channel
+HOMOGENEOUS = (
+    nn.Identity, nn.ReLU, nn.LeakyReLU,
+    nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d,
+    nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d,
+)  # fmt: skip
+SATURATION = -1.7580993408473766  # -scale * alpha of SELU
+MOST_KEPT = 1 << 22  # numbers of a layer's masks that are kept for the next pass; larger ones are made again
+MOST_APART = 1 << 21  # numbers of convolutions channel by channel at once
+
+
+@final
+@dataclass(frozen=True)
+class Dropped:
+    """One pass: b inputs under some draws of a seed."""
+
+    inputs: int
+    draws: range
+    seed: int
+    calls: Counter[int] = field(
+        default_factory=Counter
+    )  # how often each layer was met: every meeting has its own masks
+    hidden: list[Tensor] = field(default_factory=list)  # what came into the last linear layer
+
+    def by_draw(self, x: Tensor) -> Tensor:
+        """Rows as `[b, k, ...]`, or `[b, 1, ...]` where no dropout has multiplied them yet."""
+        if len(x) == self.inputs * len(self.draws):
+            return x.unflatten(0, (self.inputs, len(self.draws)))
+        if len(x) == self.inputs:
+            return x.unsqueeze(1)
+        raise ValueError(
+            f"a dropout layer must see one row per input along its first axis, but it sees a tensor of shape "
+            f"{tuple(x.shape)} for {self.inputs} inputs. Layers for [time, batch, features] take batch_first=True."
+        )
+
+
+_PASS: ContextVar[Dropped] = ContextVar("pass")  # of this thread: several may predict with one posterior
+
+
+def drop(call: Callable[[], Tensor], now: Dropped) -> Tensor:
+    """The answer of a call that runs layers of this file, `[b, k, ...]`, without gradients."""
+    before = _PASS.set(now)
+    try:
+        with torch.no_grad():
+            found = now.by_draw(call())
+    finally:
+        _PASS.reset(before)
+    return found.expand(-1, len(now.draws), *found.shape[2:])
+
+
+def kept(seed: int, place: Sequence[int], draws: Sequence[int], shape: Sequence[int], *, rate: float) -> np.ndarray:
+    """Which features each draw keeps, bool `[k, *shape]`, each with probability 1 - rate; a larger shape adds to it.
+
+    `place` tells the layers of a net apart.
+
+    >>> small, large = kept(3, [0], range(2), [4], rate=0.5), kept(3, [0], range(5), [9], rate=0.5)
+    >>> bool((large[:2, :4] == small).all())
+    True
+    """
+    found: Any = np.array(seed, np.uint64)
+    for number in place:
+        found = _hashed(found, [number])[..., 0]
+    for index in (draws, *(range(size) for size in shape)):
+        found = _hashed(found, index)
+    return np.asarray(found >= np.uint64(min(int(rate * 2**64), 2**64 - 1)))
+
+
+def _hashed(found: Any, index: Sequence[int]) -> Any:
+    """One more axis."""
+    return _mixed(found[..., None] + (np.asarray(index, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _mixed(z: Any) -> Any:
+    """The finaliser of splitmix64: every bit of the answer depends on every bit of z."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@final
+class FixedDropout(nn.Module):  # type: ignore[misc]
+    """A dropout layer whose masks are those of the pass it runs in."""
+
+    def __init__(self, layer: Any, place: int) -> None:
+        super().__init__()
+        self.channels, self.alpha = next(kind for cls, kind in KINDS.items() if isinstance(layer, cls))
+        self.rate, self.place = float(layer.p), place
+        self._last: tuple[Any, Any] = (None, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[b or b*k, ...]` -> `[b*k, ...]`."""
+        now = _PASS.get()
+        scale, shift = self.factors(now, x)
+        y = now.by_draw(x) * scale  # [b, k, ...]
+        return (y if shift is None else y + shift).flatten(0, 1)
+
+    def factors(self, now: Dropped, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What to multiply with and what to add, each `[k, ...]`."""
+        shape = tuple(x.shape[1:2] if self.channels else x.shape[1:])
+        call = now.calls[self.place]
+        now.calls[self.place] += 1
+        key = (now.seed, call, now.draws, shape, x.ndim, x.dtype, x.device)
+        last, found = self._last  # one read: another thread may write
+        if last != key:
+            bits = kept(now.seed, (self.place, call), now.draws, shape, rate=self.rate)
+            mask = torch.from_numpy(bits).to(x.device, x.dtype)
+            found = self._affine(mask.reshape(len(now.draws), *shape, *[1] * (x.ndim - 1 - len(shape))))
+            if mask.numel() <= MOST_KEPT:
+                self._last = (key, found)
+        return found  # type: ignore[no-any-return]
+
+    def _affine(self, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        if self.rate == 1:
+            return mask * 0, None
+        if not self.alpha:
+            return mask / (1 - self.rate), None
+        scale = ((1 - self.rate) * (1 + self.rate * SATURATION**2)) ** -0.5
+        return scale * mask, scale * SATURATION * (1 - mask - self.rate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_last": (None, None)}
+
+
+@final
+class FixedDropoutConv(nn.Module):  # type: ignore[misc]
+    """Dropout of channels and the convolution after it: conv(m * x) = sum_i m_i conv_i(x_i)."""
+
+    def __init__(self, dropout: FixedDropout, conv: Any) -> None:
+        super().__init__()
+        self.dropout, self.conv = dropout, conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[b or b*k, c, h, w]` -> `[b*k, d, h', w']`, the latter with its channels last in memory."""
+        now, conv = _PASS.get(), self.conv
+        padded = nn.functional.pad(x, [conv.padding[1]] * 2 + [conv.padding[0]] * 2)
+        places = padded.unfold(2, conv.kernel_size[0], conv.stride[0]).unfold(3, conv.kernel_size[1], conv.stride[1])
+        height, width = places.shape[2:4]  # of [b, c, h', w', kernel], still a view
+        apart = conv.weight.shape[:2].numel() * height * width  # numbers of one input's convolutions channel by channel
+        if len(x) != now.inputs or len(now.draws) == 1 or apart > MOST_APART:
+            return conv(self.dropout(x))
+        scale = self.dropout.factors(now, x)[0].flatten(1)  # [k, c]
+        weight = conv.weight.permute(1, 2, 3, 0).flatten(1, 2)  # [c, kernel, d]
+        out = x.new_empty(len(x), len(scale), height * width * weight.shape[2])
+        for span in spans(len(x), MOST_APART // apart):
+            columns = places[span].flatten(4).flatten(2, 3)  # [b, c, h'*w', kernel]
+            torch.matmul(scale, (columns @ weight).flatten(2), out=out[span])
+        rows = out.view(-1, height, width, weight.shape[2])
+        return (rows if conv.bias is None else rows.add_(conv.bias)).permute(0, 3, 1, 2)
+
+
+@final
+class Head(nn.Module):  # type: ignore[misc]
+    """The last linear layer, which leaves its input with the pass: BADGE's embeddings are made of it."""
+
+    def __init__(self, linear: Any) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[rows, h]` -> `[rows, c]`."""
+        _PASS.get().hidden[:] = [x]
+        return self.linear(x)
+
+
+def with_fixed_masks(net: Any, *, head: Any) -> Any:
+    """A copy of the net on the same parameters, in eval mode, with fixed masks in place of its dropout layers.
+
+    It follows the net through its training. `head` is the net's last linear layer, or None.
+    """
+    twin = copy.deepcopy(net, {id(part): part for part in (*net.parameters(), *net.buffers())} | {id(head): head})
+    twin.eval()
+    places = itertools.count()
+    found: dict[int, Any] = {}
+    for parent in list(twin.modules()):
+        if isinstance(parent, nn.TransformerEncoderLayer):
+            parent.training = True  # or torch takes a short cut past the dropout layers
+        for name, layer in parent._modules.items():
+            if isinstance(layer, LAYERS) and layer.p > 0:
+                if id(layer) not in found:
+                    found[id(layer)] = FixedDropout(layer, next(places))
+                parent._modules[name] = found[id(layer)]
+            elif head is not None and layer is head:
+                parent._modules[name] = Head(layer)
+    return twin
+
+
+def fuse(net: Any) -> Any:
+    """The net, with its `nn.Sequential` parts rewritten so that more is shared by the draws (see the top)."""
+    for name, layer in net._modules.items():
+        if layer is not None:
+            net._modules[name] = fuse(layer)
+    return nn.Sequential(*_fused(list(net))) if type(net) is nn.Sequential else net
+
+
+def _fused(layers: list[Any]) -> list[Any]:
+    for start in range(len(layers) - 1, -1, -1):
+        i = start
+        while _drops_channels(layers[i]) and i + 1 < len(layers) and isinstance(layers[i + 1], HOMOGENEOUS):
+            layers[i], layers[i + 1] = layers[i + 1], layers[i]
+            i += 1
+    merged: list[Any] = []
+    for layer in layers:
+        if merged and _drops_channels(merged[-1]) and _splits(layer):
+            merged[-1] = FixedDropoutConv(merged[-1], layer)
+        else:
+            merged.append(layer)
+    return merged
+
+
+def _drops_channels(layer: Any) -> bool:
+    return isinstance(layer, FixedDropout) and layer.channels and not layer.alpha
+
+
+def _splits(layer: Any) -> bool:
+    """Whether a convolution is cheaper channel by channel: the product with the masks saves the kernel's area."""
+    plain = type(layer) is nn.Conv2d and layer.groups == 1 and layer.padding_mode == "zeros"
+    return plain and layer.dilation == (1, 1) and not isinstance(layer.padding, str) and layer.kernel_size != (1, 1)

@@ -1,0 +1,164 @@
+"""All draws of a network in few passes, whatever the module looks like from outside.
+
+Sharing what comes before the first dropout layer is tried on two inputs and compared with the plain way, which repeats
+the inputs for every draw. Where a module will not have it (a skip past the first dropout layer, an attention mask that
+was made before it), the plain way is used.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from askwell.arrays import spans
+from askwell.models.masks import Dropped, drop, fuse, with_fixed_masks
+from askwell.models.tensors import Tensor, count, mapped, nn, rows, torch
+
+__all__ = ["Ask", "Passes", "passes", "with_outputs"]
+
+PASS_BYTES = {"cpu": 1 << 23, "cuda": 1 << 28}  # of the largest layer's output; on a CPU about its cache
+TOLERANCE = 1e-3  # of log-probabilities of the same draw by two ways
+
+
+@final
+@dataclass(frozen=True)
+class Ask:
+    """How to call a module, and what it answers."""
+
+    logits: Callable[[Any, Any], Tensor] | None = None
+    output: str = "logits"
+
+    def raw(self, net: Any, x: Any) -> Tensor:
+        """The module's own output, `[rows, c]`."""
+        if self.logits is not None:
+            return self.logits(net, x)
+        found = net(**x) if isinstance(x, dict) else net(x)
+        found = getattr(found, "logits", found)
+        return found[0] if isinstance(found, tuple) else found
+
+    def log_probs(self, net: Any, x: Any) -> Tensor:
+        """Log-probabilities `[rows, c]`."""
+        found = self.raw(net, x)
+        if self.output == "probs":
+            return found.clamp_min(torch.finfo(found.dtype).tiny).log()
+        return nn.functional.log_softmax(found, -1)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """A net with fixed masks, and how much of it goes through at once."""
+
+    net: Any
+    ask: Ask
+    shared: bool  # what comes before the first dropout layer is computed once for all draws
+    input_bytes: int = 1  # of the largest output of a layer before the first dropout, per input
+    row_bytes: int = 1  # of the largest output of a layer behind it, per input and draw
+
+    def run(self, x: Any, now: Dropped) -> Tensor:
+        """Log-probabilities `[b, k, c]` of b inputs, in one pass."""
+        if not self.shared:
+            x = mapped(lambda part: part.repeat_interleave(len(now.draws), 0), x)
+        return drop(lambda: self.ask.log_probs(self.net, x), now)
+
+    def chunks(self, n: int, draws: int, device: str) -> Iterator[tuple[slice, range]]:
+        """Which inputs and which draws to run at once."""
+        budget = PASS_BYTES.get(torch.device(device).type, PASS_BYTES["cuda"])
+        several = min(draws, max(1, budget // self.row_bytes))
+        inputs = max(1, min(budget // (self.row_bytes * several), budget // self.input_bytes))
+        for span in spans(n, inputs):
+            for part in spans(draws, several):
+                yield span, range(part.start, part.stop)
+
+    def predictive(self, x: Any, draws: int, seed: int) -> Tensor:
+        """The log of the draws' mean probability, `[n, c]`."""
+        n, device = count(x), next(iter(self.net.parameters())).device
+        found: list[Tensor] = []
+        for span, part in self.chunks(n, draws, str(device)):
+            one = self.run(rows(x, span), Dropped(span.stop - span.start, part, seed)).logsumexp(1)  # [b, c]
+            if part.start == 0:
+                found.append(one)
+            else:
+                found[-1] = torch.logaddexp(found[-1], one)
+        return torch.cat(found) - torch.log(torch.tensor(float(draws)))
+
+
+def passes(net: Any, head: Any, ask: Ask, two: Any) -> Passes:
+    """The fastest way that gives what the plain way gives on two inputs; follows the net through its training."""
+    slow = Passes(with_fixed_masks(net, head=head), ask, shared=False)
+    now = Dropped(2, range(3), 0)
+    wanted = slow.run(two, now)
+    if not now.calls:
+        raise ValueError("module must use its dropout layers, but its forward calls none of them in eval mode.")
+    alone = slow.run(rows(two, slice(0, 1)), Dropped(1, range(3), 0))
+    if not _close(alone, wanted[:1]):
+        raise ValueError(
+            "module must treat the rows of a batch apart, but an input alone gets another answer than in company. "
+            "Layers that want [time, batch, features] take batch_first=True."
+        )
+    fused = Passes(fuse(with_fixed_masks(net, head=head)), ask, shared=True)
+    ways = (way for way in (fused, replace(slow, shared=True)) if _agrees(way, two, wanted))
+    return _measured(next(ways, slow), two)
+
+
+def _agrees(way: Passes, two: Any, wanted: Tensor) -> bool:
+    try:
+        return _close(way.run(two, Dropped(2, range(3), 0)), wanted)
+    except Exception:  # the module is the user's: whatever it raises, this way is not for it
+        return False
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(torch.allclose(a, b, atol=TOLERANCE, rtol=TOLERANCE))
+
+
+def _measured(way: Passes, two: Any) -> Passes:
+    """With the bytes of the largest layer's output."""
+    largest = {2: 1, 6: 1}  # [b, ...] and [b*k, ...]
+
+    def look(_layer: Any, _given: Any, out: Any) -> None:
+        if isinstance(out, torch.Tensor) and out.ndim and len(out) in largest:
+            largest[len(out)] = max(largest[len(out)], out.numel() * out.element_size())
+
+    hooks = [layer.register_forward_hook(look) for layer in way.net.modules()]
+    way.run(two, Dropped(2, range(3), 0))
+    for hook in hooks:
+        hook.remove()
+    return replace(way, input_bytes=largest[2] // 2 + 1, row_bytes=largest[6] // 6 + 1)
+
+
+def with_outputs(net: Any, ask: Ask, two: Any, classes: int) -> tuple[Any, Any]:
+    """(the net with one output per class, its last linear layer or None); a last layer of another width is replaced."""
+    out, head = _last_linear(net, ask, two)
+    if out.shape[1] != classes and head is not None:
+        new = nn.Linear(head.in_features, classes, bias=head.bias is not None).to(head.weight.device)
+        for parent in net.modules():
+            parent._modules.update({name: new for name, layer in parent._modules.items() if layer is head})
+        out, head = _last_linear(net, ask, two)
+    if out.shape[1] != classes:
+        raise ValueError(
+            f"module must give one number per class, {classes}, but it gives {out.shape[1]}. Pass a function from the "
+            "number of classes to a module instead."
+        )
+    if ask.output == "logits" and bool((out >= 0).all()) and _close(out.sum(1), torch.ones_like(out[:, 0])):
+        raise ValueError('module must give logits, but it seems to end in a softmax. Pass output="probs".')
+    return net, head
+
+
+def _last_linear(net: Any, ask: Ask, two: Any) -> tuple[Tensor, Any]:
+    """The net's output for two inputs, and the linear layer that made it, perhaps but for a softmax."""
+    met: list[tuple[Any, Any]] = []
+    hooks = [layer.register_forward_hook(lambda layer, _, out: met.append((layer, out))) for layer in net.modules()]
+    net.eval()
+    with torch.no_grad():
+        out = ask.raw(net, two)
+    for hook in hooks:
+        hook.remove()
+    if out.ndim != 2 or len(out) != 2:
+        raise ValueError(
+            f"module must give [inputs, classes], but for 2 inputs it gives {tuple(out.shape)}. A module of another "
+            "kind fits with logits=, a function of (module, inputs)."
+        )
+    made = ((layer, given) for layer, given in reversed(met) if isinstance(layer, nn.Linear))
+    layer, given = next(made, (None, out))
+    same = any(_close(form, out) for form in (given, given.softmax(-1), given.log_softmax(-1)))
+    return out, layer if same else None

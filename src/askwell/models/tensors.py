@@ -1,0 +1,112 @@
+"""Tensors at the door: torch or a word about the extra, inputs as tensors, the device, seeded randomness.
+
+This is the only file that imports torch; the rest of the networks take it from here.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+try:
+    import torch
+    from torch import nn
+except ImportError as fault:
+    raise ImportError(
+        "networks with dropout need torch, which is not installed. Try: pip install 'askwell[torch]'"
+    ) from fault
+
+__all__ = ["Tensor", "arrays", "as_tensors", "chosen_device", "count", "mapped", "nn", "rows", "seeded", "torch"]
+
+Tensor: TypeAlias = Any
+"""A torch tensor; torch carries no types that strict checking could use."""
+
+
+def mapped(function: Callable[[Any], Any], x: Any) -> Any:
+    """The function of an array, or of each array of a dict.
+
+    >>> mapped(len, {"input_ids": [1, 2], "attention_mask": [1, 1]})
+    {'input_ids': 2, 'attention_mask': 2}
+    """
+    return {name: function(part) for name, part in x.items()} if isinstance(x, dict) else function(x)
+
+
+def arrays(x: Any) -> Any:
+    """Inputs as an array, a tensor, or a dict of them that all have n rows; what is one already is not copied."""
+    found = mapped(lambda part: part if isinstance(part, np.ndarray | torch.Tensor) else np.asarray(part), x)
+    parts = list(found.values()) if isinstance(x, dict) else [found]
+    if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
+        shapes = [tuple(part.shape) for part in parts]
+        raise ValueError(
+            f"x must be an array, or a dict of arrays, with one row per input, but the shapes are {shapes}."
+        )
+    return found
+
+
+def count(x: Any) -> int:
+    """How many inputs there are.
+
+    >>> count({"input_ids": torch.zeros(3, 5), "attention_mask": torch.zeros(3, 5)})
+    3
+    """
+    return len(next(iter(x.values()))) if isinstance(x, dict) else len(x)
+
+
+def rows(x: Any, index: Any) -> Any:
+    """Some of the inputs."""
+    return mapped(lambda part: part[index], x)
+
+
+def as_tensors(x: Any, *, device: str, ids: bool) -> Any:
+    """Inputs as tensors on the device: numbers as float32, but whole numbers as they are if they are `ids`.
+
+    >>> as_tensors(np.array([[1, 2]]), device="cpu", ids=False)
+    tensor([[1., 2.]])
+    """
+    return mapped(lambda part: _tensor(part, device, ids or isinstance(x, dict)), x)
+
+
+def _tensor(part: Any, device: str, ids: bool) -> Tensor:
+    try:
+        found = part.detach() if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part, order="C"))
+    except TypeError:
+        raise ValueError(
+            f"x must hold numbers, but its dtype is {part.dtype}. Encode texts and categories first."
+        ) from None
+    if found.is_floating_point() or not ids:
+        found = found.to(device, torch.float32)
+        if not bool(torch.isfinite(found).all()):
+            place = torch.nonzero(~torch.isfinite(found))[0].tolist()
+            raise ValueError(
+                f"x must be finite, but a number of it is {float(found[tuple(place)])} (at {place[1:]} of its input). "
+                "Fill missing values first, for instance with scikit-learn's SimpleImputer."
+            )
+        return found
+    return found.to(device, torch.bool if found.dtype == torch.bool else torch.int64)
+
+
+def chosen_device(name: str) -> str:
+    """The device itself; of "auto", the GPU where there is one."""
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@contextlib.contextmanager
+def seeded(seed: int, *, device: str) -> Iterator[None]:
+    """Torch's global generators seeded inside, and afterwards as they were.
+
+    Layers initialise themselves, and ordinary dropout draws its masks, from the global generators only.
+
+    >>> with seeded(0, device="cpu"): a = torch.rand(1)
+    >>> with seeded(0, device="cpu"): b = torch.rand(1)
+    >>> bool(a == b)
+    True
+    """
+    gpu = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[torch.device(device)] if gpu else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed GPUs that were not forked
+        if gpu:
+            torch.cuda.manual_seed(seed)
+        yield

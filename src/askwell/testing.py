@@ -1,0 +1,118 @@
+"""Prove your own parts with askwell's tests."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from askwell.arrays import value_fault
+from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.seeds import rng_for
+
+__all__ = ["check_model"]
+
+UNSEEN = "a class nobody has seen"
+TOLERANCE = 1e-5  # of probabilities: a matrix product may round differently in another batch
+
+
+def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool = True) -> None:
+    """Prove that a model keeps the contract of `askwell.models.protocol`, or raise an AssertionError that says where.
+
+    Looks at the shape, at rows that sum to one, at draws that are the same in every call (whatever the batch and the
+    order), at the same rng giving the same posterior, at classes without an example, and at a posterior in another
+    process (left out with `processes=False`). `x` and `y` are examples to fit and predict; three blobs if not given.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import askwell
+    >>> check_model(askwell.as_model(RandomForestClassifier(10)), processes=False)
+    """
+    x, y = _blobs() if x is None else (x, y)
+    classes = [*dict.fromkeys(np.asarray(y).tolist()), UNSEEN if np.asarray(y).dtype.kind in "US" else 10**6]
+    posterior = fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=classes)
+    probs = np.asarray(posterior.predict(x))
+    _check_shape(posterior, probs, len(np.asarray(y)), classes)
+    _check_draws(posterior, x, probs)
+    again = fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=classes)
+    _same(
+        np.asarray(again.predict(x)),
+        probs,
+        "fit must give the same posterior for the same rng, but a second fit differs",
+    )
+    if processes:
+        _same(
+            _elsewhere(posterior, x),
+            probs,
+            "a posterior must survive being sent to another process, but there it differs",
+        )
+
+
+def _blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = rng_for(0, 0, "check_model blobs")
+    centres = rng.normal(size=(3, 4)) * 1.5
+    labels = np.arange(60) % 3
+    return (centres[labels] + rng.normal(size=(60, 4))).astype(np.float32), np.array(["a", "b", "c"])[labels]
+
+
+def _check_shape(posterior: Posterior, probs: np.ndarray, n: int, classes: Sequence[Any]) -> None:
+    assert list(posterior.classes) == list(classes), (
+        f"posterior.classes must be the classes that were asked for, {list(classes)}, but it is "
+        f"{list(posterior.classes)}. Classes without an example need a column too."
+    )
+    assert probs.ndim == 3, f"predict must return [inputs, draws, classes], but the shape is {probs.shape}."
+    assert (probs.shape[0], probs.shape[2]) == (n, len(classes)), (
+        f"predict must return [inputs, draws, classes] = [{n}, k, {len(classes)}], but the shape is {probs.shape}."
+    )
+    assert probs.shape[1] > 1, "predict must return at least two draws: one draw knows no uncertainty."
+    assert probs.dtype.kind == "f", f"predict must return floating point numbers, but the dtype is {probs.dtype}."
+    fault = value_fault("predict(x)", probs)
+    assert fault is None, fault
+
+
+def _check_draws(posterior: Posterior, x: Any, probs: np.ndarray) -> None:
+    """Draw k must be the same parameters in every call: EPIG multiplies draws of different calls with each other."""
+    n, half = len(probs), len(probs) // 2
+    words = (
+        "draw k must be the same parameters in every call, but {}. Ordinary dropout draws a new mask for every row and "
+        "call; draw the parameters once, in fit, and keep them in the posterior."
+    )
+    _same(np.asarray(posterior.predict(x)), probs, words.format("a second call gives other numbers"))
+    parts = [np.asarray(posterior.predict(_rows(x, part))) for part in (range(half), range(half, n))]
+    _same(np.concatenate(parts), probs, words.format("two halves, predicted apart, differ from the whole"))
+    twice = np.asarray(posterior.predict(_rows(x, [*range(n), *range(n)])))
+    _same(twice[:n], twice[n:], words.format("an input that stands twice in a call gets two different answers"))
+    backwards = np.asarray(posterior.predict(_rows(x, range(n - 1, -1, -1))))
+    _same(backwards[::-1], probs, words.format("the same inputs in another order get other answers"))
+    single = np.asarray(posterior.predict(_rows(x, [half])))
+    _same(single[0], probs[half], words.format("an input alone gets another answer than in company"))
+
+
+def _rows(x: Any, index: Sequence[int]) -> Any:
+    chosen = list(index)
+    if hasattr(x, "iloc"):
+        return x.iloc[chosen]
+    return [x[i] for i in chosen] if isinstance(x, list) else x[chosen]
+
+
+def _same(found: np.ndarray, wanted: np.ndarray, words: str) -> None:
+    assert found.shape == wanted.shape, f"{words}: shapes {found.shape} and {wanted.shape}."
+    gap = float(np.max(np.abs(found - wanted), initial=0.0))
+    assert gap <= TOLERANCE, f"{words} (by up to {gap:.2g})."
+
+
+def _elsewhere(posterior: Posterior, x: Any) -> np.ndarray:
+    """What the posterior predicts in a fresh process; cloudpickle also sends classes defined in a notebook."""
+    words = "a posterior must survive being sent to another process, but: "
+    try:
+        sent = cloudpickle.dumps((posterior, x))
+    except (TypeError, pickle.PicklingError) as fault:
+        raise AssertionError(f"{words}{fault}. Keep arrays and settings in it, not handles or locks.") from fault
+    code = "import pickle, sys; p, x = pickle.load(sys.stdin.buffer); pickle.dump(p.predict(x), sys.stdout.buffer)"
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, env=paths)
+    assert done.returncode == 0, words + done.stderr.decode()[-500:]
+    return np.asarray(pickle.loads(done.stdout))

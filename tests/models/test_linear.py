@@ -1,0 +1,365 @@
+"""The linear model against dense float64 twins: whole Hessians, inverted; and against scikit-learn's mode."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from scipy.special import log_softmax, softmax
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+import askwell
+from askwell.models import as_model, linear
+from askwell.models.linear import LinearModel, gradient_embeddings
+from askwell.seeds import rng_for
+from askwell.testing import check_model
+
+SHAPES = [(30, 3, 3), (6, 9, 3), (6, 9, 2), (40, 2, 2), (12, 5, 5), (5, 30, 4)]  # n, d, c
+shapes = pytest.mark.parametrize(("n", "d", "c"), SHAPES)
+
+
+def labelled(n, d, c, seed=0):
+    rng = rng_for(seed, n, f"data {d} {c}")
+    y = np.arange(n) % c
+    return (rng.normal(size=(c, d))[y] + rng.normal(size=(n, d))).astype(np.float32), y
+
+
+def fit(x, y, *, step=0, classes=None, **options):
+    return LinearModel(**options).fit(x, y, rng=rng_for(0, step, "fit"), classes=classes)
+
+
+def phi(posterior, x):
+    """The features of the model, in float64."""
+    inner = (np.asarray(x, np.float64) - posterior.centre) / posterior.scale
+    one = np.ones((len(inner), len(posterior.mean) - inner.shape[1]))
+    return np.concatenate([one, inner], axis=1)
+
+
+def hessian(rows, weights, s):
+    """The Hessian of the negative log posterior, class by class: [c D, c D]."""
+    probs, (_, size), c = softmax(rows @ weights, axis=1), rows.shape, weights.shape[1]
+    out = np.eye(c * size) / s**2
+    for row, p in zip(rows, probs, strict=True):
+        out += np.kron(np.diag(p) - np.outer(p, p), np.outer(row, row))
+    return out
+
+
+def centring(c, size):
+    return np.kron(np.eye(c) - 1 / c, np.eye(size))
+
+
+# ---- contract ------------------------------------------------------------------------------------------------------
+
+
+def test_contract():
+    check_model(LinearModel(draws=20))
+    check_model(LinearModel(prior_scale=2.0, intercept=False, standardise=False), processes=False)
+    assert as_model(LinearModel()) == LinearModel()
+
+
+def test_contract_with_more_features_than_labels():
+    x, y = labelled(20, 50, 4)
+    check_model(LinearModel(draws=10), x=x, y=y, processes=False)
+
+
+def test_same_rng_same_posterior_and_other_rng_other_draws():
+    x, y = labelled(10, 20, 3)
+    first, again, other = fit(x, y), fit(x, y), fit(x, y, step=1)
+    np.testing.assert_array_equal(first.weights, again.weights)
+    np.testing.assert_allclose(first.mean, other.mean, atol=1e-6)
+    assert np.abs(first.weights - other.weights).max() > 0.1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(x), first.predict(x))
+
+
+# ---- against dense twins -------------------------------------------------------------------------------------------
+
+
+@shapes
+@pytest.mark.parametrize("intercept", [True, False])
+def test_mode_is_scikit_learns(n, d, c, intercept):
+    x, y = labelled(n, d, c)
+    posterior = fit(x, y, prior_scale=1.7, draws=1, intercept=intercept)
+    # with two classes scikit-learn fits one vector w_1 - w_0, whose prior is twice as wide
+    twin = LogisticRegression(C=1.7**2 * (2 if c == 2 else 1), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    wanted = twin.fit(phi(posterior, x), y).coef_.T
+    found = posterior.mean if c > 2 else posterior.mean[:, 1:] - posterior.mean[:, :1]
+    np.testing.assert_allclose(found, wanted, atol=2e-5)
+    np.testing.assert_allclose(posterior.mean_predict(x), twin.predict_proba(phi(posterior, x)), atol=1e-5)
+
+
+@shapes
+def test_curvatures_solve_and_measure_like_the_whole_hessian(n, d, c):
+    rng = rng_for(0, n, "curvature")
+    t, probs = rng.normal(size=(n, d)), softmax(rng.normal(size=(n, c)) * 2, axis=1)
+    b = linear._centred(rng.normal(size=(c, d, 4)))
+    whole = np.eye(c * d)
+    for row, p in zip(t, probs, strict=True):
+        whole += np.kron(np.diag(p) - np.outer(p, p), np.outer(row, row))
+    wanted = np.linalg.solve(whole, b.reshape(c * d, 4)).reshape(b.shape)
+    for curvature in (linear._blocks(t, probs), linear._full(t, probs)):
+        np.testing.assert_allclose(curvature.solve(b), wanted, atol=1e-12)
+        np.testing.assert_allclose(curvature.log_det, np.linalg.slogdet(whole)[1], rtol=1e-10)
+    np.testing.assert_allclose(linear._kernel_log_det(t @ t.T, probs), np.linalg.slogdet(whole)[1], rtol=1e-10)
+
+
+@shapes
+def test_draws_have_the_mean_and_covariance_of_the_dense_posterior(n, d, c):
+    x, y = labelled(n, d, c)
+    posterior = fit(x, y, prior_scale=1.5, draws=20_000)
+    rows, size = phi(posterior, x), len(posterior.mean)
+    inverse = np.linalg.inv(hessian(rows, posterior.mean.astype(np.float64), 1.5))
+    wanted = centring(c, size) @ inverse @ centring(c, size)
+    flat = posterior.weights.transpose(1, 0, 2).reshape(c * size, -1)  # [c D, k]
+    found = np.cov(flat)
+    sizes = np.sqrt(np.diagonal(wanted))
+    np.testing.assert_allclose(found / sizes / sizes[:, None], wanted / sizes / sizes[:, None], atol=0.05)
+    np.testing.assert_allclose(flat.mean(axis=1) / sizes, posterior.mean.T.ravel() / sizes, atol=0.04)
+
+
+@shapes
+def test_evidence_is_the_dense_one(n, d, c):
+    x, y = labelled(n, d, c)
+    for s in (0.3, 3.0):
+        posterior = fit(x, y, prior_scale=s, draws=1)
+        rows, weights = phi(posterior, x), posterior.mean.astype(np.float64)
+        likelihood = log_softmax(rows @ weights, axis=1)[np.arange(n), y].sum()
+        volume = np.linalg.slogdet(s**2 * hessian(rows, weights, s))[1]
+        wanted = likelihood - (weights**2).sum() / (2 * s**2) - volume / 2
+        np.testing.assert_allclose(posterior.log_evidence, wanted, rtol=1e-4)
+
+
+def test_evidence_is_near_the_integral():
+    """One weight contrast only: p(y) = ∫ p(y|w) N(w; 0, 2 s²) dw, by the trapezoid rule."""
+    x, y = labelled(8, 1, 2)
+    posterior = fit(x, y, prior_scale=1.0, draws=1, intercept=False)
+    w = np.linspace(-15, 15, 4001)
+    logits = phi(posterior, x) * w * np.where(y == 1, 1, -1)[:, None]
+    integrand = np.exp(-np.logaddexp(0, -logits).sum(axis=0) - w**2 / 4) / np.sqrt(4 * np.pi)
+    assert abs(posterior.log_evidence - np.log(np.trapezoid(integrand, w))) < 0.1
+
+
+# ---- the prior scale -----------------------------------------------------------------------------------------------
+
+
+def test_auto_finds_the_top_of_the_evidence():
+    x, y = labelled(60, 20, 3)
+    auto = fit(x, y, draws=2)
+    grid = [fit(x, y, prior_scale=s, draws=2).log_evidence for s in np.geomspace(0.1, 50, 25)]
+    assert auto.log_evidence > max(grid) - 1.5  # the belief about s may cost a little
+    assert auto.log_evidence > np.median(grid)
+
+
+def test_auto_is_small_where_there_is_nothing_to_learn_and_large_where_there_is():
+    rng = rng_for(0, 0, "noise")
+    x = rng.normal(size=(200, 10))
+    noise = fit(x, rng.integers(0, 2, 200), draws=2)
+    clear = fit(x, (x[:, 0] > 0).astype(int), draws=2)
+    assert noise.prior_scale < 1 < 5 < clear.prior_scale
+
+
+def test_auto_predicts_digits_about_as_well_as_the_best_scale():
+    x, y = load_digits(return_X_y=True)
+    train, test = np.split(rng_for(0, 0, "split").permutation(len(x)), [100])
+
+    def loss(scale):
+        probs = fit(x[train], y[train], prior_scale=scale, draws=2, classes=range(10)).mean_predict(x[test])
+        return -np.log(probs[np.arange(len(test)), y[test]]).mean()
+
+    assert loss("auto") < min(loss(s) for s in (0.3, 1.0, 3.0, 10.0, 30.0)) + 0.1
+
+
+def test_many_labels_choose_by_some_of_them(monkeypatch):
+    x, y = labelled(600, 3, 2)
+    some = fit(x, y, draws=2)
+    monkeypatch.setattr(linear, "EVIDENCE_ROWS", 1000)
+    every = fit(x, y, draws=2)
+    assert abs(np.log(some.prior_scale / every.prior_scale)) < 0.5
+
+
+# ---- what the labels do not reach ----------------------------------------------------------------------------------
+
+
+def log_odds(posterior, x):
+    logs = np.log(posterior.predict(x).astype(np.float64))
+    return logs[:, :, 0] - logs[:, :, 1]
+
+
+def test_inputs_outside_the_span_of_the_data_have_the_priors_variance():
+    x = np.eye(10, dtype=np.float32)
+    posterior = fit(x[:3], [0, 1, 2], prior_scale=1.2, draws=20_000, intercept=False, standardise=False)
+    odds = log_odds(posterior, np.concatenate([x[3:], 3 * x[:3]]))
+    np.testing.assert_allclose(odds[:7].var(axis=1), 2 * 1.2**2 / 10, rtol=0.05)
+    np.testing.assert_allclose(odds[:7].mean(axis=1), 0, atol=0.02)
+    assert np.abs(np.corrcoef(odds) - np.eye(10))[:7].max() < 0.03  # and nothing to do with each other
+    assert (odds[7:9].var(axis=1) < 0.99 * 9 * 2 * 1.2**2 / 10).all()  # inside it labels have told something
+
+
+def test_draws_are_linear_functions_in_and_outside_the_span():
+    x, y = labelled(4, 12, 2)
+    posterior = fit(x, y, draws=50, prior_scale=1.0, intercept=False, standardise=False)
+    new = rng_for(0, 0, "new").normal(size=(5, 12))
+    np.testing.assert_allclose(log_odds(posterior, -new), -log_odds(posterior, new), atol=1e-4)
+    np.testing.assert_allclose(log_odds(posterior, 2 * new), 2 * log_odds(posterior, new), atol=1e-3)
+
+
+def test_a_class_without_an_example_has_what_the_prior_leaves_it():
+    x, y = labelled(40, 3, 2)
+    posterior = fit(x, y, classes=[0, 1, "new"])
+    probs = posterior.predict(x).mean(axis=1)
+    assert posterior.classes == (0, 1, "new")
+    assert (probs[:, 2] > 1e-4).all()
+    assert probs[:, 2].mean() < 0.1
+    few = fit(x[:2], y[:2], classes=[0, 1, "new"]).predict(x).mean(axis=1)
+    assert few[:, 2].mean() > probs[:, 2].mean()
+
+
+def test_one_class_so_far():
+    x, _ = labelled(5, 3, 2)
+    probs = fit(x, ["a"] * 5, classes=["a", "b"]).predict(x).mean(axis=1)
+    assert (probs[:, 0] > 0.5).all()
+    np.testing.assert_array_equal(fit(x, ["a"] * 5).predict(x), np.ones((5, 100, 1)))
+    single = fit(x[:1], ["a"], classes=["a", "b", "c"]).predict(x)
+    assert np.isfinite(single).all()
+
+
+def test_sure_labels_with_a_wide_prior_stay_finite():
+    x = np.repeat([[-100.0], [100.0]], 20, axis=0)
+    for classes in ([0, 1], [0, 1, 2]):
+        probs = fit(x, np.repeat([0, 1], 20), prior_scale=1000.0, classes=classes).predict([[-1e4], [0.0], [1e4]])
+        assert np.isfinite(probs).all()
+
+
+# ---- standardising -------------------------------------------------------------------------------------------------
+
+
+def test_units_do_not_matter():
+    x, y = labelled(40, 4, 3)
+    stretched = x * np.array([1, 1e-3, 1e3, 1], np.float32) + np.array([0, 5, -100, 1e3], np.float32)
+    first, second = fit(x, y, prior_scale=2.0), fit(stretched, y, prior_scale=2.0)
+    gap = np.abs(first.mean_predict(x) - second.mean_predict(stretched))
+    assert gap.max() < 0.05  # shrinking sees the units a little
+
+
+def test_deviations_of_few_inputs_are_shrunk_together_and_of_many_left():
+    rng = rng_for(0, 0, "deviations")
+    few = linear._deviations(rng.normal(size=(3, 100)))
+    many = linear._deviations(rng.normal(size=(5000, 4)) * [1, 2, 3, 4])
+    assert few.max() / few.min() < 2
+    np.testing.assert_allclose(many, [1, 2, 3, 4], rtol=0.05)
+    np.testing.assert_allclose(linear._deviations(np.array([[0.0, 7], [2, 7], [4, 7]])), [2.44, 2.44], rtol=0.2)
+
+
+def test_reference_gives_the_units():
+    x, y = labelled(4, 3, 2)
+    pool = rng_for(0, 0, "pool").normal(size=(1000, 3)) * 5 + 1
+    posterior = fit(x, y, reference=pool)
+    np.testing.assert_allclose(posterior.centre, pool.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(posterior.scale, pool.std(axis=0) * np.sqrt(3), rtol=0.05)
+
+
+# ---- predict -------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    x, y = labelled(50, 6, 3)
+    posterior = fit(x, y)
+    whole, mean = posterior.predict(x), posterior.mean_predict(x)
+    for block in (300, 1000, 7000):
+        monkeypatch.setattr(linear, "BLOCK", block)
+        np.testing.assert_allclose(posterior.predict(x), whole, atol=1e-6)
+        np.testing.assert_allclose(posterior.mean_predict(x), mean, atol=1e-6)
+    assert whole.dtype == np.float32
+    assert posterior.predict(x[:0]).shape == (0, 100, 3)
+
+
+def test_predict_is_the_softmax_of_the_drawn_weights():
+    x, y = labelled(8, 12, 3)
+    posterior = fit(x, y)
+    logits = np.einsum("nd,dck->nkc", phi(posterior, x), posterior.weights.astype(np.float64))
+    np.testing.assert_allclose(posterior.predict(x), softmax(logits, axis=2), atol=1e-5)
+
+
+def test_sparse_and_list_inputs():
+    x, y = labelled(8, 12, 3)
+    x[x < 0] = 0
+    dense, sparse = fit(x, y), fit(csr_matrix(x), y)
+    np.testing.assert_array_equal(dense.weights, sparse.weights)
+    np.testing.assert_array_equal(dense.predict(x), sparse.predict(csr_matrix(x)))
+    np.testing.assert_array_equal(dense.predict(x), dense.predict(x.tolist()))
+
+
+def test_memory_grows_only_with_the_output():
+    x, y = labelled(20, 8, 2)
+    posterior, pool = fit(x, y), np.zeros((100_000, 8))
+    tracemalloc.start()
+    out = posterior.predict(pool)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - out.nbytes < 20 * 2**20 * linear.threads()  # float64 inputs are not copied as a whole either
+
+
+# ---- scores --------------------------------------------------------------------------------------------------------
+
+
+def test_gradient_embeddings_are_the_gradients_of_the_loss():
+    x, y = labelled(8, 5, 3)
+    posterior = fit(x, y)
+    found = gradient_embeddings(posterior, x)
+    rows, weights = phi(posterior, x), posterior.mean.astype(np.float64)
+    guess = (rows @ weights).argmax(axis=1)
+    for i in range(len(x)):
+        for c, d in ((0, 0), (1, 3), (2, 5)):
+            step = np.zeros_like(weights)
+            step[d, c] = 1e-5
+            up, down = (-log_softmax(rows[i] @ (weights + sign * step))[guess[i]] for sign in (1, -1))
+            np.testing.assert_allclose(found.dense().reshape(8, 3, 6)[i, c, d], (up - down) / 2e-5, atol=1e-5)
+    np.testing.assert_allclose(found.inner([1, 4]), found.dense() @ found.dense()[[1, 4]].T, atol=1e-5)
+
+
+def test_epig_prefers_candidates_that_tell_of_the_targets():
+    rng = rng_for(0, 0, "epig")
+    x, y = labelled(10, 30, 2)
+    posterior = fit(x, y, draws=500)
+    targets = rng.normal(size=(1, 30)) + 0.1 * rng.normal(size=(50, 30))
+    near, far = targets[:20] * 1.1, rng.normal(size=(20, 30))
+    scores = askwell.epig(posterior.predict(np.concatenate([near, far])), posterior.predict(targets))
+    assert scores[:20].min() > np.median(scores[20:])
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (np.zeros((2, 3)), ["a", "z"], "'z' is none of them"),
+        (np.zeros((2, 3)), [[1], [2]], "one per example"),
+        (np.zeros((3, 3)), ["a", "b"], "same length"),
+        (np.zeros((0, 3)), [], "at least one label"),
+        ([[0.0, np.nan]], ["a"], r"x\[0, 1\] is nan"),
+        ([["text"]], ["a"], "must hold numbers"),
+        (np.zeros(3), ["a", "b", "a"], "must be a table"),
+    ],
+)
+def test_refusals_of_fit(x, y, words):
+    with pytest.raises(ValueError, match=words):
+        fit(x, y, classes=["a", "b"])
+
+
+def test_refusals_of_predict():
+    x, y = labelled(8, 5, 3)
+    posterior = fit(x, y)
+    with pytest.raises(ValueError, match=r"\[inputs, 5 features\]"):
+        posterior.predict(x[:, :4])
+    late = np.zeros((20_000, 5))
+    late[19_000, 2] = np.inf
+    with pytest.raises(ValueError, match=r"x\[19000, 2\] is inf"):
+        posterior.predict(late)
+
+
+@pytest.mark.parametrize(("name", "value"), [("draws", 0), *(("prior_scale", s) for s in (0.0, "none", np.inf))])
+def test_refusals_of_options(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        LinearModel(**{name: value})

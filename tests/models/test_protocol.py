@@ -1,0 +1,56 @@
+"""The seam: labels to columns, and models that know only what they have seen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from askwell.models.protocol import Model, Posterior, class_codes, fit_model, spread
+from askwell.seeds import rng_for
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A posterior of two draws: the shares of the labels, with and without one more of each."""
+
+    classes: tuple
+    draws: np.ndarray
+
+    def predict(self, x):
+        return np.broadcast_to(self.draws, (len(x), *self.draws.shape)).copy()
+
+
+class Counting:
+    """The least a model can be."""
+
+    def fit(self, x, y, *, rng):
+        labels, counts = np.unique(y, return_counts=True)
+        draws = np.stack([counts / counts.sum(), (counts + 1) / (counts + 1).sum()])
+        return Shares(tuple(labels.tolist()), draws)
+
+
+def test_the_least_is_enough():
+    assert isinstance(Counting(), Model)
+    posterior = fit_model(Counting(), [0, 0, 0], ["b", "a", "b"], rng=rng_for(0, 0, "fit"))
+    assert isinstance(posterior, Posterior)
+    assert posterior.classes == ("a", "b")
+
+
+def test_classes_without_an_example_get_a_column_all_the_same():
+    posterior = fit_model(Counting(), [0, 0], ["c", "a"], rng=rng_for(0, 0, "fit"), classes=["c", "b", "a"])
+    assert list(posterior.classes) == ["c", "b", "a"]
+    np.testing.assert_allclose(posterior.predict([1]), [[[0.5, 0, 0.5], [0.5, 0, 0.5]]])
+
+
+def test_codes():
+    codes, classes = class_codes([3, 1, 3], None)
+    assert classes == (1, 3)
+    np.testing.assert_array_equal(codes, [1, 0, 1])
+    with pytest.raises(ValueError, match="'x' is none of them"):
+        class_codes(["x"], ["a"])
+
+
+def test_spread_copies_only_what_it_must():
+    probs = np.ones((2, 3, 2))
+    assert spread(probs, [0, 1], 2) is probs
+    assert spread(probs, [2, 0], 3)[0, 0].tolist() == [1, 0, 1]
