@@ -22,7 +22,7 @@ def rows() -> list[Row]:
 
 
 def _time() -> list[Row]:
-    found = in_child(f"{__name__}:against_passes", timeout=900, repeats=2)
+    found = in_child(f"{__name__}:against_passes", timeout=900, repeats=1)
     at = f"the paper's CNN, k={DRAWS}, {IMAGES:,} images 28 x 28, float32, {found['threads']} threads each"
     ratio = f"{found['wall']:.1f}x: {found['second']['wall']:.2f} against {found['first']['wall']:.2f} s; "
     cost = f"{found['cpu']:.1f}x in CPU-seconds"

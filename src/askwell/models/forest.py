@@ -108,7 +108,7 @@ def features(x: Any, *, width: int | None = None) -> np.ndarray:
     except (TypeError, ValueError):
         raise ValueError(
             "x must hold numbers, but some of it is text or something else. Encode categories first, for instance "
-            "in a scikit-learn pipeline with OneHotEncoder or OrdinalEncoder in front of the forest."
+            "in a scikit-learn pipeline with OneHotEncoder or OrdinalEncoder in front of the model."
         ) from None
     if array.ndim != 2 or (width is not None and array.shape[1] != width):
         wanted = "any number of" if width is None else str(width)

@@ -15,7 +15,7 @@ from askwell.models.tensors import Tensor, count, mapped, nn, rows, torch
 
 __all__ = ["Ask", "Passes", "passes", "with_outputs"]
 
-PASS_BYTES = {"cpu": 1 << 23, "cuda": 1 << 28}  # of the largest layer's output; on a CPU about its cache
+PASS_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # of the largest output; fewer, larger passes wait less for threads
 TOLERANCE = 1e-3  # of log-probabilities of the same draw by two ways
 
 
