@@ -33,14 +33,6 @@ def library(request):
     return LIBRARIES[request.param]
 
 
-@pytest.fixture(params=["compiled", "generic"])
-def either(request, monkeypatch):
-    """A test that asks for this runs twice, with the compiled loop and without."""
-    if request.param == "generic":
-        monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
-        monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
-
-
 with_targets = pytest.mark.parametrize("call", WITH_TARGETS, ids=NAMES)
 alone = pytest.mark.parametrize("call", ALONE)
 

@@ -14,20 +14,6 @@ from askwell.seeds import rng_for
 DTYPES = ["float32", "float64"]
 
 
-@pytest.fixture
-def generic(monkeypatch):
-    """No compiled loop: the text that serves tensors on other devices."""
-    monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
-    monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
-
-
-@pytest.fixture(params=["compiled", "generic"])
-def either(request):
-    if request.param == "generic":
-        request.getfixturevalue("generic")
-    return request.param
-
-
 def same_as_sorting(probs, targets, size, **options):
     """`top_epig` gives the indices and, to the bit, the scores that sorting all of them gives."""
     __tracebackhide__ = True

@@ -44,21 +44,6 @@ ONE_EACH = [pytest.param(own, id=own.__name__) for own in OWN]
 DTYPES = ["float32", "float64"]
 
 
-@pytest.fixture
-def generic(monkeypatch):
-    """No compiled loop: the text that serves tensors on other devices."""
-    monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
-    monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
-
-
-@pytest.fixture(params=["compiled", "generic"])
-def either(request):
-    """A test that asks for this runs twice, with the compiled loop and without."""
-    if request.param == "generic":
-        request.getfixturevalue("generic")
-    return request.param
-
-
 def close(answer, truth, dtype, times=1):
     __tracebackhide__ = True
     answer = np.asarray(answer)

@@ -22,15 +22,6 @@ from askwell.seeds import rng_for
 DTYPES = ["float32", "float64"]
 
 
-@pytest.fixture(params=["compiled", "generic"])
-def either(request, monkeypatch):
-    """A test that asks for this runs twice, with the compiled loop and without."""
-    if request.param == "generic":
-        monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
-        monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
-    return request.param
-
-
 def independent_means(score, worlds=100, n=12, k=100, c=3):
     """The mean score in many worlds where no vote tells of any other: the truth is zero in each."""
     means = []
