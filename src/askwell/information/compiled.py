@@ -144,7 +144,7 @@ def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred:
     """The targets in blocks of `size`."""
     (count, draws, classes), dtype = seen.probs.shape, seen.probs.dtype
     blocks, padded, width = -(-count // size), _ceil_to(size, LANES), panel_width(dtype)
-    panels = -(-(packing.classes_kept(classes, centred) * size + padded - size) // width)
+    panels = -(-(packing.target_classes(classes, centred) * size + padded - size) // width)
     columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, padded), dtype)
     inverse, w = np.zeros((blocks, padded), dtype), np.zeros((blocks, padded))
     for block, part in enumerate(spans(count, size)):

@@ -13,8 +13,10 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
   no term is negative, and float32 keeps the relative precision of scores of 1e-9 nats.
 - p(y) u sums to zero over y, and p(y*) u over y*. So where classes are few the most probable one of every input is left
   out of the product and follows by subtraction: (c - 1)^2 of c^2 products. It is the largest, so that loses no digits.
+  Of two classes one u gives all four terms.
 - Where draws are nearly sure and disagree ("strong" inputs: votes of trees), many cells of the joint table are nearly
   empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
+  Of two classes it is half of it: sums of votes are whole numbers, and what is left for the other class is exact.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.
 """
@@ -22,7 +24,7 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 import numpy as np
 from numba import njit
 
-from askwell.information.packing import FEW, JIT, LEAST, classes_kept, pack_tile
+from askwell.information.packing import ANY_ORDER, FEW, JIT, LEAST, candidate_classes, pack_tile, target_classes
 from askwell.information.vectors import (
     LANES,
     ROWS,
@@ -31,6 +33,7 @@ from askwell.information.vectors import (
     add_product,
     add_terms,
     address,
+    set_two_class_information,
 )
 
 __all__ = ["bald", "forms", "gram", "score"]
@@ -98,7 +101,7 @@ def _pair_information(d, first, means, order, centred, size, share, inverse, wor
     sum p(y*) phi(u) (c + 2).
     """
     classes, m = share.shape
-    kept, right, unread, total = classes_kept(classes, centred), classes, classes + 1, classes + 2
+    kept, right, unread, total = target_classes(classes, centred), classes, classes + 1, classes + 2
     pairs[:] = 0
     if centred:
         work[:] = 0
@@ -128,6 +131,23 @@ def _pair_information(d, first, means, order, centred, size, share, inverse, wor
 
 
 @njit(**JIT)
+def _two_class_information(d, first, means, order, draws, centred, size, share, work, pairs):
+    """`_pair_information` for two classes: all four terms at once, from one u or, where not centred, from two sums."""
+    m, at = share.shape[1], first * d.shape[1]
+    p, q = work.dtype.type(means[order[0]]), work.dtype.type(means[order[1]])
+    for j in range(0, m, LANES):
+        here = (address(d, at + j), address(d, at + size + j))
+        there = (address(share, j), address(share, m + j), address(work, j))
+        if centred:
+            set_two_class_information(LANES, True, here[0], here[0], p, q, there[0], there[1], there[2])
+        else:
+            set_two_class_information(LANES, False, here[0], here[1], p, q, there[0], there[1], there[2])
+    pairs[:] = work[0]
+    if not centred:
+        pairs /= draws
+
+
+@njit(**JIT)
 def _tile_step(n, rows, bytes_per_row):
     """How many candidates make a tile of about `TILE_BYTES`, their rows filling whole register tiles where they can."""
     step = max(1, TILE_BYTES // (bytes_per_row * rows))
@@ -136,7 +156,7 @@ def _tile_step(n, rows, bytes_per_row):
     return min(n, step)
 
 
-@njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
+@njit(**ANY_ORDER)
 def _dot(a, b):
     """sum_j a b, as vectors: the same order for every candidate."""
     total = 0.0
@@ -153,7 +173,7 @@ def score(probs, means, index, centred, size, columns, share, inverse, weights, 
     """
     draws, classes = probs.shape[1:]
     blocks, panels, _, width = columns.shape
-    n, m, count = index.shape[0], share.shape[2], classes_kept(classes, centred)
+    n, m, count = index.shape[0], share.shape[2], candidate_classes(classes, centred)
     step = _tile_step(n, count, probs.itemsize * panels * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
     d = np.empty((rows.shape[0] * ROWS, panels * width), probs.dtype)
@@ -164,9 +184,11 @@ def score(probs, means, index, centred, size, columns, share, inverse, weights, 
         for block in range(blocks):
             _product(rows, columns[block], (tile.shape[0] * count + ROWS - 1) // ROWS, d)
             for i in range(tile.shape[0]):
-                _pair_information(
-                    d, i * count, means[tile[i]], order[i], centred, size, share[block], inverse[block], work, found
-                )
+                here = (i * count, means[tile[i]], order[i])
+                if classes == 2:
+                    _two_class_information(d, *here, draws, centred, size, share[block], work, found)
+                else:
+                    _pair_information(d, *here, centred, size, share[block], inverse[block], work, found)
                 if pairs.size:
                     pairs[start + i, block] = found
                 else:
@@ -198,7 +220,7 @@ def bald(probs, means, scores):
                     scores[i] += work[2, k] / draws
 
 
-@njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
+@njit(**ANY_ORDER)
 def _dots(f, v, diagonal):
     """(sum_k f v, sum_k f^2 diagonal, sum_k f^2)."""
     full, weighted, plain = 0.0, 0.0, 0.0
@@ -216,7 +238,7 @@ def forms(probs, means, index, columns, diagonal, out):
     `columns [panels, k, width]` is the symmetric G, packed, `diagonal [k]` its diagonal, `out [n, 3]`.
     """
     draws, classes = probs.shape[1:]
-    n, count, width = index.shape[0], classes_kept(classes, True), columns.shape[0] * columns.shape[2]
+    n, count, width = index.shape[0], candidate_classes(classes, True), columns.shape[0] * columns.shape[2]
     step = _tile_step(n, count, probs.itemsize * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
     product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)

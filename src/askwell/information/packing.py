@@ -8,29 +8,39 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["FEW", "JIT", "LEAST", "classes_kept", "look_at", "pack_block", "pack_tile"]
+__all__ = [
+    "ANY_ORDER",
+    "FEW",
+    "JIT",
+    "LEAST",
+    "candidate_classes",
+    "look_at",
+    "pack_block",
+    "pack_tile",
+    "target_classes",
+]
 
 FEW = 16  # terms added up in float32; up to as many classes, one is left out of the product
 LEAST = 1e-300  # a class less probable than this has no share: its inverse would overflow
 FAINT = 1 / 128  # a draw gives a class up where its probability is below this share of the mean ...
 STRONG = 0.05  # ... and an input is strong if draws give up, on average, a class drawn from the mean this often
+LOOK = 20  # draws between two looks at that sum: votes are soon seen to be strong
 
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input
 
 
-@njit(**{**JIT, "fastmath": {"contract", "nsz", "reassoc"}})
+@njit(**ANY_ORDER)
 def _two_means(p, tolerance, means):
     """`_class_means` for two, as vectors over draws."""
-    first, second, sound, agree = 0.0, 0.0, True, True
+    first, second = np.float64(p[0, 0]), np.float64(p[0, 1])
+    above, beside, sound = 0.0, 0.0, True
     for k in range(p.shape[0]):
         a, b = np.float64(p[k, 0]), np.float64(p[k, 1])
         sound &= (a >= 0) & (b >= 0) & (abs(a + b - 1) <= tolerance)
-        agree &= (p[k, 0] == p[0, 0]) & (p[k, 1] == p[0, 1])
-        first += a
-        second += b
-    means[0], means[1] = first / p.shape[0], second / p.shape[0]
-    if agree:
-        means[0], means[1] = p[0, 0], p[0, 1]
+        above += a - first
+        beside += b - second
+    means[0], means[1] = first + above / p.shape[0], second + beside / p.shape[0]
     return sound
 
 
@@ -69,20 +79,37 @@ def _largest_last(means, order):
     order[means.shape[0] - 1] = largest
 
 
-@njit(**JIT)
-def _is_strong(p, means, limits):
-    """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`; `limits [c]` is scratch.
+@njit(**ANY_ORDER)
+def _two_are_strong(p, means):
+    """`_is_strong` for two, as vectors over draws."""
+    limits = p.dtype.type(FAINT * means[0]), p.dtype.type(FAINT * means[1])
+    first, second = np.int32(0), np.int32(0)
+    for k in range(p.shape[0]):
+        first += p[k, 0] < limits[0]
+        second += p[k, 1] < limits[1]
+    return means[0] * first + means[1] * second > STRONG * p.shape[0]
+
+
+@njit(**ANY_ORDER)
+def _is_strong(p, means, limits, given_up):
+    """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`.
 
     Cells of a joint table with p(y, y*) < FAINT / 2 p(y) p(y*) hold at most twice this sum, of either input, of all
-    p(y) p(y*): where one input is not strong there are few.
+    p(y) p(y*): where one input is not strong there are few. `limits [c]` and `given_up [c]` are scratch.
     """
-    for y in range(p.shape[1]):
-        limits[y] = FAINT * means[y]
-    found = 0.0
-    for k in range(p.shape[0]):
-        for y in range(p.shape[1]):
-            found += means[y] if p[k, y] < limits[y] else 0.0
-        if found > STRONG * p.shape[0]:
+    draws, classes = p.shape
+    if classes == 2:
+        return _two_are_strong(p, means)
+    for y in range(classes):
+        limits[y], given_up[y] = FAINT * means[y], 0
+    for start in range(0, draws, LOOK):
+        for k in range(start, min(start + LOOK, draws)):
+            for y in range(classes):
+                given_up[y] += p[k, y] < limits[y]
+        found = 0.0
+        for y in range(classes):
+            found += means[y] * given_up[y]
+        if found > STRONG * draws:
             return True
     return False
 
@@ -93,54 +120,64 @@ def look_at(probs, tolerance, means, strong):
 
     Returns the first that is no distribution, or -1.
     """
-    partial, limits = np.empty((4, probs.shape[2])), np.empty(probs.shape[2], probs.dtype)
+    classes = probs.shape[2]
+    partial, limits, given_up = np.empty((4, classes)), np.empty(classes, probs.dtype), np.empty(classes, np.int32)
     for i in range(probs.shape[0]):
         if not _class_means(probs[i], tolerance, partial, means[i]):
             return i
         if strong.size:
-            strong[i] = _is_strong(probs[i], means[i], limits)
+            strong[i] = _is_strong(probs[i], means[i], limits, given_up)
     return -1
 
 
 @njit(**JIT)
-def classes_kept(classes, centred):
-    """How many classes of an input are packed: all, or all but the most probable."""
+def target_classes(classes, centred):
+    """How many classes of a target are packed: all, or all but the most probable."""
     return classes - 1 if centred and classes <= FEW else classes
 
 
 @njit(**JIT)
-def _pack(p, means, order, centred, scale, first, apart, packed):
-    """Write one input into `packed [groups, k, width]`: class y as vector `first + apart y`.
+def candidate_classes(classes, centred):
+    """How many classes of a candidate are packed: all, or all but the most probable. Of two always one."""
+    return 1 if classes == 2 else target_classes(classes, centred)
 
-    The numbers are scale f_k(y) if centred, else scale p_k(y) / p(y); 0 for a class of no probability.
+
+@njit(**JIT)
+def _pack(p, means, order, kept, centred, scale, first, apart, packed):
+    """Write `kept` classes of one input into `packed [groups, k, width]`: class y as vector `first + apart y`.
+
+    The numbers are scale f_k(y) if centred, else scale p_k(y) / p(y); 0 for a class of no probability. Where two
+    classes are not centred they are p_k(y), as they came.
     """
     draws, width = p.shape[0], packed.shape[2]
-    for y in range(classes_kept(p.shape[1], centred)):
+    for y in range(kept):
         group, lane = divmod(first + apart * y, width)
         source = order[y]
         mean = means[source]
         factor, less = scale / mean if mean > LEAST else 0.0, mean if centred else 0.0
+        if p.shape[1] == 2 and not centred:
+            factor = 1.0
         for k in range(draws):
             packed[group, k, lane] = (p[k, source] - less) * factor
 
 
 @njit(**JIT)
 def pack_block(probs, means, centred, size, columns, share, inverse):
-    """Pack one block of targets `probs [<= size, k, c]`."""
+    """Pack one block of targets `probs [<= size, k, c]`. Where two classes are not centred `share` is k p(y*)."""
     classes = share.shape[0]
-    order = np.empty(classes, np.intp)
+    order, kept = np.empty(classes, np.intp), target_classes(classes, centred)
     for j in range(probs.shape[0]):
         _largest_last(means[j], order)
-        _pack(probs[j], means[j], order, centred, 1 / probs.shape[1], j, size, columns)
+        _pack(probs[j], means[j], order, kept, centred, 1 / probs.shape[1], j, size, columns)
         for y in range(classes):
-            share[y, j] = means[j, order[y]]
+            share[y, j] = means[j, order[y]] * (probs.shape[1] if classes == 2 and not centred else 1)
         inverse[j] = 1 / means[j, order[classes - 1]]
 
 
 @njit(**JIT)
 def pack_tile(probs, means, index, centred, order, rows):
     """Pack some candidates, `probs[index]`, into `rows`."""
+    kept = candidate_classes(probs.shape[2], centred)
     for i in range(index.shape[0]):
         _largest_last(means[index[i]], order[i])
-        first = i * classes_kept(probs.shape[2], centred)
-        _pack(probs[index[i]], means[index[i]], order[i], centred, 1.0, first, 1, rows)
+        _pack(probs[index[i]], means[index[i]], order[i], kept, centred, 1.0, i * kept, 1, rows)

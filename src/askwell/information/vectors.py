@@ -22,6 +22,7 @@ __all__ = [
     "add_terms",
     "address",
     "panel_width",
+    "set_two_class_information",
 ]
 
 ROWS = 6  # of the register tile: 6 x 2 accumulators, 2 loads and 1 broadcast fill the 16 vector registers of AVX2
@@ -206,6 +207,51 @@ def add_divergence_terms(typing: Any, lanes: Any, t: Any, u: Any, p: Any, row: A
         return context.get_dummy_value()
 
     return types.void(lanes, t, u, t.dtype, row), code
+
+
+@intrinsic(prefer_literal=True)
+def set_two_class_information(
+    typing: Any, lanes: Any, centred: Any, first: Any, second: Any, p: Any, q: Any, share: Any, rest: Any, out: Any
+) -> Any:
+    """In `lanes` neighbouring places: out = sum_(y, y*) p(y) p(y*) phi(u), two classes of each side.
+
+    `p` and `q` are p(y), and `share` and `rest` stand at p(y*), of the rarer class and of the other. If centred,
+    `first` stands at u of the rarer classes, and p(y) u and p(y*) u sum to zero (`second` is not read). Else shares are
+    k p(y*), and `first` and `second` stand at sum_k p_k(y) p*_k(y*) of the candidate's rarer class: whole numbers where
+    draws are votes, so that what is left for the other class is exact. Then the result is k times the information.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = _Vector.of(builder, first.dtype, lanes.literal_value)
+        _, _, first_at, second_at, p, q, share_at, rest_at, out_at = args
+        nothing, one, p, q = vector.all(0), vector.all(1), vector.spread(p), vector.spread(q)
+        share, rest, given = vector.load(share_at), vector.load(rest_at), vector.load(first_at)
+
+        def phi(u: Any) -> Any:
+            return _phi(vector, builder.fadd(u, one), u)
+
+        def inverse(value: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", value, nothing), builder.fdiv(one, value), nothing)
+
+        if centred.literal_value:
+            down, across = (builder.fneg(builder.fdiv(a, b)) for a, b in ((p, q), (share, rest)))
+            below, beside = builder.fmul(given, down), builder.fmul(given, across)
+            cells = [phi(given), phi(beside), phi(below), phi(builder.fmul(below, across))]
+        else:
+            sums = ((given, share, inverse(share)), (vector.load(second_at), rest, inverse(rest)))
+            upper, lower = inverse(p), inverse(q)
+            cells = [_phi(vector, builder.fmul(builder.fmul(part, over), upper)) for part, _, over in sums]
+            cells += [
+                _phi(vector, builder.fmul(builder.fmul(builder.fsub(all_, part), over), lower))
+                for part, all_, over in sums
+            ]
+        upper, lower = (
+            vector.fma(share, near, builder.fmul(rest, far)) for near, far in zip(cells[::2], cells[1::2], strict=True)
+        )
+        vector.store(vector.fma(p, upper, builder.fmul(q, lower)), out_at)
+        return context.get_dummy_value()
+
+    return types.void(lanes, centred, first, second, p, q, share, rest, out), code
 
 
 def _phi(vector: _Vector, t: Any, u: Any = None) -> Any:
