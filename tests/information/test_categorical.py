@@ -172,6 +172,16 @@ def test_zero_epig_bald_log_c_in_this_order(world):
     assert (pairs <= np.minimum(own[:, None], theirs[None]) + slack).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_any_number_of_draws_that_agree_tells_exactly_nothing(c, dtype):
+    rng = np.random.default_rng(c)
+    for k in range(1, 40):  # sums in another order need not cancel: each length has its own order
+        same = np.repeat(rng.dirichlet([1] * c, (6, 1)).astype(dtype), k, axis=1)
+        assert not askwell.bald(same).any()
+        assert not askwell.epig(same, same).any()
+
+
 @PROPERTY
 @given(worlds(), st.integers(0, 10**6))
 def test_draws_that_agree_tell_nothing(world, seed):

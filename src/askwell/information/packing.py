@@ -33,14 +33,16 @@ ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vecto
 @njit(**ANY_ORDER)
 def _two_means(p, tolerance, means):
     """`_class_means` for two, as vectors over draws."""
-    first, second = np.float64(p[0, 0]), np.float64(p[0, 1])
-    above, beside, sound = 0.0, 0.0, True
+    first, second, sound, agree = 0.0, 0.0, True, True
     for k in range(p.shape[0]):
         a, b = np.float64(p[k, 0]), np.float64(p[k, 1])
         sound &= (a >= 0) & (b >= 0) & (abs(a + b - 1) <= tolerance)
-        above += a - first
-        beside += b - second
-    means[0], means[1] = first + above / p.shape[0], second + beside / p.shape[0]
+        agree &= (p[k, 0] == p[0, 0]) & (p[k, 1] == p[0, 1])
+        first += a
+        second += b
+    means[0], means[1] = first / p.shape[0], second / p.shape[0]
+    if agree:  # differences from the first draw would not do: sums in any order need not cancel
+        means[0], means[1] = p[0, 0], p[0, 1]
     return sound
 
 
