@@ -7,7 +7,7 @@ BIN := .venv/bin
 demo: .venv/core ## the main job on a toy problem
 	$(BIN)/askwell demo
 
-test: .venv/dev ## lint, types, layers, tests with warnings as errors, executed docs
+test: .venv/dev .venv/postgres ## lint, types, layers, tests with warnings as errors, executed docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -39,8 +39,13 @@ clean:
 # torch is pinned here, not in pyproject.toml: the tests want one known build, users bring their own.
 .venv/dev: pyproject.toml | .venv/pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[torch,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[torch,postgres,parquet,dev]"
 	touch $@ .venv/core
+
+# A PostgreSQL server for the tests of the team store; where none can be installed those tests say so and are skipped.
+.venv/postgres: scripts/postgres | .venv/pip
+	scripts/postgres
+	touch $@
 
 .venv/docs: pyproject.toml | .venv/pip
 	$(BIN)/python -m pip install --quiet -e ".[docs]"

@@ -1,17 +1,19 @@
-"""A forest's posterior against the way people write it: every tree's `predict_proba`, stacked."""
+"""A forest's posterior against the way people write it: every tree's `predict_proba`, stacked; and its memory."""
+
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 from askwell.models.forest import ForestModel
 from askwell.seeds import rng_for
-from benchmarks.measure import Row, interleaved, row
+from benchmarks.measure import MIB, Row, in_child, interleaved, peak_above, row
 
 INPUTS, FEATURES, TREES, CLASSES = 10_000, 36, 100, 6
 
 
 def rows() -> list[Row]:
-    return [_against_stacking(labels) for labels in (300, 4000)]
+    return [*(_against_stacking(labels) for labels in (300, 4000)), _memory()]
 
 
 def _against_stacking(labels: int) -> Row:
@@ -39,3 +41,24 @@ def _against_stacking(labels: int) -> Row:
         f"largest difference {gap:.0e}",
         ratio >= 2 and gap <= 1e-6,
     )
+
+
+def _memory() -> Row:
+    used = in_child("benchmarks.bench_forest:predict_peak", n=200_000)
+    above = used["peak"] - used["output"]
+    return row(
+        "forest posterior: memory of `predict`",
+        f"{TREES} trees, 200,000 x {FEATURES} float64, {CLASSES} classes",
+        "grows only with the output (to 20 MiB)",
+        f"{above:.0f} MiB above input ({used['input']:.0f} MiB) and output ({used['output']:.0f} MiB); {used['how']}",
+        above <= 20,
+    )
+
+
+def predict_peak(n: int) -> dict[str, Any]:
+    rng = rng_for(0, 0, "forest memory")
+    x = rng.normal(size=(n, FEATURES))
+    posterior = ForestModel(RandomForestClassifier(TREES)).fit(x[:300], np.arange(300) % CLASSES, rng=rng)
+    posterior.predict(x[:10])
+    out, peak, how = peak_above(lambda: posterior.predict(x))
+    return {"peak": peak, "output": out.nbytes / MIB, "input": x.nbytes / MIB, "how": how}

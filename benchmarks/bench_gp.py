@@ -1,13 +1,14 @@
 """The probit GP's fit on the paper's 2-D problem against 10,000 gradient steps, and both against a long MCMC run."""
 
 import time
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from askwell.models.gp import GPClassifier
 from askwell.seeds import rng_for
-from benchmarks.measure import ONE_THREAD, Row, in_child, interleaved, row
+from benchmarks.measure import MIB, ONE_THREAD, Row, in_child, interleaved, peak_above, row
 
 N, NEW, STEPS = 50, 1_500, 10_000  # labels, inputs to predict, gradient steps
 TIMED = 250  # gradient steps in one timed call; the whole run is the mean of all its steps
@@ -19,7 +20,27 @@ MODELS = {"EP": GPClassifier(), "VI": GPClassifier(inference="vi")}
 def rows() -> list[Row]:
     """In a process of one thread: matrices of 50 rows are slower on two."""
     found: list[Row] = in_child("benchmarks.bench_gp:measured", env=ONE_THREAD)
-    return found
+    return [*found, _memory()]
+
+
+def _memory() -> Row:
+    used = in_child("benchmarks.bench_gp:predict_peak", n=200_000, env=ONE_THREAD)
+    above = used["peak"] - used["output"]
+    return row(
+        "probit GP: memory of `predict`",
+        f"200,000 x 2 float64, n={N}, 100 draws",
+        "grows only with the output (to 64 MiB)",
+        f"{above:.0f} MiB above input and output ({used['output']:.0f} MiB); {used['how']}",
+        above <= 64,
+    )
+
+
+def predict_peak(n: int) -> dict[str, Any]:
+    posterior = GPClassifier(draws=100).fit(*labelled(N, rng_for(0, N, "labels")), rng=rng_for(0, 0, "fit"))
+    x, _ = labelled(n, rng_for(0, n, "new"))
+    posterior.predict(x[:10])
+    out, peak, how = peak_above(lambda: posterior.predict(x))
+    return {"peak": peak, "output": out.nbytes / MIB, "how": how}
 
 
 def measured() -> list[Row]:

@@ -1,6 +1,10 @@
 """What several test files ask for: the compiled loop, or the text that serves other devices."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("house", deadline=None)  # machines are shared: how long an example takes says nothing
+settings.load_profile("house")
 
 
 @pytest.fixture

@@ -23,9 +23,15 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
-    "sklearn": {"models/forest.py"},
+    "sklearn": {"models/forest.py", "demo.py"},
     "pandas": set(),
     "click": {"cli.py"},
+    "matplotlib": {"report/figures.py"},
+    "hypothesis": {"store/contract.py"},
+    "psycopg": {"store/postgres.py"},
+    "pytest": {"store/contract.py"},
+    "rich": {"cli.py", "demo.py", "progress.py"},
+    "pyarrow": {"tables/reading.py"},
     "numba": {
         "models/trees.py",
         *(f"information/{name}.py" for name in ("kernels", "packing", "vectors", "probit_kernels")),

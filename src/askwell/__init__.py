@@ -4,13 +4,16 @@ The scores are functions from arrays to arrays: beliefs `probs [n, k, c]` (input
 number per candidate out, in nats. `askwell.information` has the rest: Gaussian, probit, nested and variational forms.
 """
 
-from askwell import information, testing
+from askwell import information, targets, testing
 from askwell.information.bounds import top_epig
 from askwell.information.categorical import bald, entropy, epig, least_confidence, margin, pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, epig_quadratic, signal
+from askwell.learner import Learner
 from askwell.models import as_model
+from askwell.simulate import simulate
 
 __all__ = [
+    "Learner",
     "as_model",
     "bald",
     "entropy",
@@ -23,6 +26,8 @@ __all__ = [
     "margin",
     "pairwise_epig",
     "signal",
+    "simulate",
+    "targets",
     "testing",
     "top_epig",
 ]

@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -14,10 +14,19 @@ from askwell.arrays import value_fault
 from askwell.models.protocol import Model, Posterior, fit_model
 from askwell.seeds import rng_for
 
-__all__ = ["check_model"]
+__all__ = ["StoreContract", "check_model"]  # noqa: F822 (the first is made by __getattr__)
 
 UNSEEN = "a class nobody has seen"
 TOLERANCE = 1e-5  # of probabilities: a matrix product may round differently in another batch
+
+
+def __getattr__(name: str) -> Any:
+    """The contract suite of stores, loaded when it is asked for: it needs pytest and hypothesis."""
+    if name == "StoreContract":
+        from askwell.store.contract import StoreContract
+
+        return StoreContract
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool = True) -> None:
@@ -25,15 +34,19 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
 
     Looks at the shape, at rows that sum to one, at draws that are the same in every call (whatever the batch and the
     order), at the same rng giving the same posterior, at classes without an example, and at a posterior in another
-    process (left out with `processes=False`). `x` and `y` are examples to fit and predict; three blobs if not given.
+    process (left out with `processes=False`). `x` and `y` are examples to fit and predict; blobs if not given.
+
+    A class without an example is a label added to those of y. A model that has no room for one more (it is for two
+    classes, say) may refuse it with a ValueError; it is then shown the labels of y with one of them left out.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> import askwell
     >>> check_model(askwell.as_model(RandomForestClassifier(10)), processes=False)
     """
-    x, y = _blobs() if x is None else (x, y)
-    classes = [*dict.fromkeys(np.asarray(y).tolist()), UNSEEN if np.asarray(y).dtype.kind in "US" else 10**6]
-    posterior = fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=classes)
+    if x is None:
+        x, y, posterior, classes = _fitted_to_blobs(model)
+    else:
+        posterior, classes = _fitted(model, x, y)
     probs = np.asarray(posterior.predict(x))
     _check_shape(posterior, probs, len(np.asarray(y)), classes)
     _check_draws(posterior, x, probs)
@@ -51,11 +64,44 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
         )
 
 
-def _blobs() -> tuple[np.ndarray, np.ndarray]:
+def _fitted_to_blobs(model: Model) -> tuple[Any, Any, Posterior, list[Any]]:
+    """(x, y, posterior, classes): of three blobs, or of two if the model will not have three."""
+    try:
+        return *_blobs(3), *_fitted(model, *_blobs(3))
+    except ValueError:
+        return *_blobs(2), *_fitted(model, *_blobs(2))
+
+
+def _blobs(c: int) -> tuple[np.ndarray, np.ndarray]:
     rng = rng_for(0, 0, "check_model blobs")
     centres = rng.normal(size=(3, 4)) * 1.5
-    labels = np.arange(60) % 3
+    labels = np.arange(60) % c
     return (centres[labels] + rng.normal(size=(60, 4))).astype(np.float32), np.array(["a", "b", "c"])[labels]
+
+
+def _fitted(model: Model, x: Any, y: Any) -> tuple[Posterior, list[Any]]:
+    """(a posterior, the classes it was asked for): one more than y has, or those of y if the model takes no more."""
+    labels = np.asarray(y)
+    seen = list(dict.fromkeys(labels.tolist()))
+    more = [*seen, UNSEEN if labels.dtype.kind in "US" else 10**6]
+    try:
+        return fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=more), more
+    except ValueError as fault:
+        posterior = fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=seen)
+        _check_left_out(model, x, labels, seen, fault)
+        return posterior, seen
+
+
+def _check_left_out(model: Model, x: Any, y: np.ndarray, classes: list[Any], refusal: ValueError) -> None:
+    """Classes need a column without an example too: fit without those of the last."""
+    words = f"fit must take classes without an example, but it refuses them: {refusal}"
+    assert len(classes) > 1, words
+    rest = np.flatnonzero(y != classes[-1])
+    try:
+        posterior = fit_model(model, _rows(x, rest), y[rest], rng=rng_for(0, 0, "check_model"), classes=classes)
+    except ValueError as fault:
+        raise AssertionError(f"{words} Nor does it take {classes} without an example of the last: {fault}") from fault
+    _check_shape(posterior, np.asarray(posterior.predict(x)), len(y), classes)
 
 
 def _check_shape(posterior: Posterior, probs: np.ndarray, n: int, classes: Sequence[Any]) -> None:
@@ -91,8 +137,10 @@ def _check_draws(posterior: Posterior, x: Any, probs: np.ndarray) -> None:
     _same(single[0], probs[half], words.format("an input alone gets another answer than in company"))
 
 
-def _rows(x: Any, index: Sequence[int]) -> Any:
+def _rows(x: Any, index: Iterable[int]) -> Any:
     chosen = list(index)
+    if isinstance(x, dict):
+        return {name: _rows(part, chosen) for name, part in x.items()}
     if hasattr(x, "iloc"):
         return x.iloc[chosen]
     return [x[i] for i in chosen] if isinstance(x, list) else x[chosen]

@@ -5,12 +5,15 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 torch = pytest.importorskip("torch")
 
@@ -275,7 +278,10 @@ def test_chunks_do_not_matter(monkeypatch):
         monkeypatch.setitem(ways.PASS_BYTES, "cpu", size)
         np.testing.assert_allclose(posterior.predict(x), whole, atol=2e-6)
         np.testing.assert_allclose(gradient_embeddings(posterior, x), embedded, atol=2e-5)
-    assert max(draws.stop for _, draws in posterior.passes.chunks(1, 11, "cpu")) == 11
+    monkeypatch.setitem(ways.PASS_BYTES, "cpu", 1)
+    inputs, draws = posterior.passes.chunks(2, 11, "cpu")
+    assert inputs == [slice(0, 1), slice(1, 2)]
+    assert draws == [range(k, k + 1) for k in range(11)]
 
 
 def test_threads_do_not_matter():
@@ -293,6 +299,46 @@ def test_threads_do_not_matter():
         worker.join()
     for probs in found.values():
         np.testing.assert_allclose(probs, wanted, atol=2e-6)
+
+
+class Forgetful(nn.Module):
+    """Leaves what it needs later on itself, as layers of users do."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.dropout, self.last = nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 3)
+
+    def forward(self, x):
+        self.kept = self.first(x)
+        hidden = self.dropout(torch.relu(self.kept))
+        time.sleep(1e-4)  # another thread may come by
+        return self.last(hidden) + self.kept[:, :3].repeat_interleave(len(hidden) // len(x), 0)
+
+
+def test_passes_side_by_side_have_layers_of_their_own(monkeypatch):
+    posterior = fit(Forgetful(), draws=6)
+    assert posterior.passes.shared
+    x, _ = blobs(60)
+    monkeypatch.setenv("ASKWELL_THREADS", "1")
+    wanted = posterior.predict(x)
+    monkeypatch.setenv("ASKWELL_THREADS", "4")
+    monkeypatch.setitem(ways.PASS_BYTES, "cpu", 4 * 6 * 300)  # a few inputs at a time
+    np.testing.assert_allclose(posterior.predict(x), wanted, atol=2e-6)
+
+
+def test_torchs_threads_are_as_many_as_before(monkeypatch):
+    posterior, (x, _) = fit(mlp(4, 3), draws=20), blobs(40)
+    monkeypatch.setenv("ASKWELL_THREADS", "3")
+    monkeypatch.setitem(ways.PASS_BYTES, "cpu", 1 << 15)
+    torch.set_num_threads(2)
+    callers = [threading.Thread(target=posterior.predict, args=(x,)) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    posterior.predict(x)
+    for caller in callers:
+        caller.join()
+    with ThreadPoolExecutor(1) as pool:
+        assert [torch.get_num_threads(), pool.submit(torch.get_num_threads).result()] == [2, 2]
 
 
 # ---- the distribution ----------------------------------------------------------------------------------------------
@@ -596,6 +642,9 @@ def test_inputs_that_will_not_do():
         (lambda: posterior.predict({"x": x}), "of the kind the model was fitted with"),
         (lambda: posterior.predict([["a"] * 4]), "x must hold numbers"),
         (lambda: posterior.predict(3.0), "one row per input"),
+        (lambda: posterior.predict(csr_matrix(x)), r"sparse matrix.*x.toarray\(\)"),
+        (lambda: posterior.predict([[1.0], [1.0, 2.0]]), "different lengths"),
+        (lambda: fit(mlp(4, 3), x[:, :2], y), "module must take x, but for two inputs of shape \\(2, 2\\)"),
         (lambda: fit(mlp(4, 3), x[:5], y), "same length"),
         (lambda: fit(mlp(4, 3), x[:0], y[:0]), "it is empty"),
         (lambda: fit(mlp(4, 3), validation=(x, y + 7)), "none of them"),

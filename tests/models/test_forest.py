@@ -1,11 +1,24 @@
 """Forests and bags as posteriors: what scikit-learn says, faster, and draws that stay the same."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from scipy.sparse import coo_matrix
+from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
+)
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -13,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import askwell
+from askwell.models import forest as forest_module
 from askwell.models.forest import ForestModel, ForestPosterior, MembersPosterior, forest
 from askwell.seeds import rng_for
 from askwell.testing import check_model
@@ -106,7 +120,7 @@ def test_one_class_so_far():
         ([["red"], ["blue"]], [0, 1], "x must hold numbers.*OneHotEncoder"),
         ([1.0, 2.0], [0, 1], "x must be a table"),
         ([[1.0], [2.0]], [], "y must have at least one label"),
-        ([[1.0], [2.0]], [0.0, np.nan], "y must hold labels, but some are NaN"),
+        ([[1.0], [2.0]], [0.0, np.nan], r"y\[1\] is nan"),
         ([[1.0], [2.0]], [[0], [1]], "one per example"),
         ([[1.0], [2.0], [3.0]], [0, 1], "same length"),
     ],
@@ -122,8 +136,109 @@ def test_bad_labels_widths_and_estimators_are_refused():
     posterior = forest(trees=3).fit([[1.0], [2.0]], [0, 1], rng=rng_for(0, 0, "fit"))
     with pytest.raises(ValueError, match=r"\[inputs, 1 features\], but its shape is \(1, 2\)"):
         posterior.predict([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="BaggingClassifier"):
-        askwell.as_model(LogisticRegression()).fit([[1.0], [2.0]], [0, 1], rng=rng_for(0, 0, "fit"))
-    with pytest.raises(ValueError, match="bring your own"):
-        askwell.as_model("a forest")
     assert posterior.predict(np.empty((0, 1))).shape == (0, 3, 2)
+
+
+# ---- what may be a model -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (LogisticRegression(), r"LogisticRegression is none. Try BaggingClassifier\(.*LinearModel"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "LogisticRegression is none"),
+        (AdaBoostClassifier(), "AdaBoostClassifier is none"),  # has members, but they are no draws
+        (OneVsRestClassifier(GaussianNB()), "OneVsRestClassifier is none"),
+        (VotingClassifier([("a", GaussianNB())]), "askwell.models.ensemble for a list"),
+        (RandomForestRegressor(), "is a regressor. For those there is askwell.models.regression"),
+        (GridSearchCV(RandomForestClassifier(), {}), "its best_estimator_"),
+        (StandardScaler(), "StandardScaler is none"),
+        (make_pipeline(StandardScaler(), "passthrough"), "str is none"),
+        (RandomForestClassifier, r"it is a class. Try RandomForestClassifier\(\)"),
+        (ForestModel, r"it is a class. Try ForestModel\(\)"),
+        ("a forest", "bring your own"),
+        ([RandomForestClassifier()], "it is list"),
+    ],
+    ids=lambda case: str(case)[:40],
+)
+def test_what_is_no_model_is_refused_at_once(estimator, words):
+    with pytest.raises(ValueError, match=words):
+        askwell.as_model(estimator)
+
+
+def test_fit_without_rng_is_no_model():
+    class Network:
+        def fit(self, x, y, epochs=3): ...
+
+    with pytest.raises(ValueError, match="it is Network"):
+        askwell.as_model(Network())
+
+
+def test_members_without_probabilities_are_refused():
+    with pytest.raises(ValueError, match=r"RidgeClassifier has none\. Try CalibratedClassifierCV"):
+        askwell.as_model(BaggingClassifier(RidgeClassifier(), 3)).fit(*digits(40), rng=rng_for(0, 0, "fit"))
+
+
+def test_members_that_want_two_classes_say_so():
+    bag = askwell.as_model(BaggingClassifier(LogisticRegression(), 3))
+    with pytest.raises(ValueError, match="cannot learn from one class, and all labels are 'a'"):
+        bag.fit([[0.0], [1.0]], ["a", "a"], rng=rng_for(0, 0, "fit"), classes=["a", "b"])
+
+
+def test_what_was_fitted_before_does_not_count():
+    x, y = digits()
+    fitted = make_pipeline(StandardScaler(), RandomForestClassifier(5)).fit(x[:50], y[:50])
+    found, wanted = (
+        askwell.as_model(estimator).fit(x, y, rng=rng_for(0, 0, "fit")).predict(x)
+        for estimator in (fitted, clone(fitted))
+    )
+    np.testing.assert_array_equal(found, wanted)
+
+
+# ---- many inputs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["forest", "bagged anything", "pipeline"])
+def test_chunks_do_not_matter(monkeypatch, name):
+    x, y = digits()
+    posterior = askwell.as_model(MODELS[name]).fit(x, y, rng=rng_for(0, 0, "fit"))
+    whole = posterior.predict(x)
+    monkeypatch.setattr(forest_module, "ROWS", 7)
+    np.testing.assert_allclose(posterior.predict(x), whole, atol=1e-7)
+    np.testing.assert_allclose(posterior.predict(coo_matrix(x) if name != "pipeline" else x), whole, atol=1e-7)
+    late = np.array(x)
+    late[150, 3] = np.nan
+    if name != "pipeline":
+        with pytest.raises(ValueError, match=r"x\[150, 3\] is nan"):
+            posterior.predict(late)
+
+
+@pytest.mark.parametrize("name", ["forest", "bagged anything", "pipeline"])
+def test_memory_grows_only_with_the_output(name):
+    x, y = digits()
+    posterior = askwell.as_model(MODELS[name]).fit(x, y, rng=rng_for(0, 0, "fit"))
+    pool = np.zeros((50_000, 64))  # float64: 24 MiB, and 12 as float32
+    posterior.predict(pool[:10])
+    tracemalloc.start()
+    out = posterior.predict(pool)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - out.nbytes < 2.5 * forest_module.ROWS * 64 * 8
+
+
+# ---- few trees -----------------------------------------------------------------------------------------------------
+
+
+def test_few_trees_are_taken_as_they_are_and_the_guard_warns_once(recwarn):
+    x, y = digits(600)
+    ratios = []
+    for trees in (10, 300):
+        model = askwell.as_model(RandomForestClassifier(trees))
+        posterior = model.fit(x[:100], y[:100], rng=rng_for(0, 0, "fit"))
+        pool, targets = posterior.predict(x[100:300]), posterior.predict(x[300:])
+        assert pool.shape[1] == trees
+        assert not recwarn.list  # neither fit nor predict: they do not know what the draws are for
+        ratios.append(askwell.signal(pool, targets))
+        assert [str(each.message).count("try several times as many trees") for each in recwarn.list] == [1]
+        recwarn.clear()
+    assert ratios[0] < ratios[1]

@@ -1,4 +1,4 @@
-"""The linear model against dense float64 twins: whole Hessians, inverted; and against scikit-learn's mode."""
+"""The linear model: scikit-learn's mode, units, prior scales, and predictions in chunks. Draws: test_laplace.py."""
 
 import pickle
 import tracemalloc
@@ -37,19 +37,6 @@ def phi(posterior, x):
     return np.concatenate([one, inner], axis=1)
 
 
-def hessian(rows, weights, s):
-    """The Hessian of the negative log posterior, class by class: [c D, c D]."""
-    probs, (_, size), c = softmax(rows @ weights, axis=1), rows.shape, weights.shape[1]
-    out = np.eye(c * size) / s**2
-    for row, p in zip(rows, probs, strict=True):
-        out += np.kron(np.diag(p) - np.outer(p, p), np.outer(row, row))
-    return out
-
-
-def centring(c, size):
-    return np.kron(np.eye(c) - 1 / c, np.eye(size))
-
-
 # ---- contract ------------------------------------------------------------------------------------------------------
 
 
@@ -73,7 +60,7 @@ def test_same_rng_same_posterior_and_other_rng_other_draws():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(x), first.predict(x))
 
 
-# ---- against dense twins -------------------------------------------------------------------------------------------
+# ---- against scikit-learn ------------------------------------------------------------------------------------------
 
 
 @shapes
@@ -89,66 +76,7 @@ def test_mode_is_scikit_learns(n, d, c, intercept):
     np.testing.assert_allclose(posterior.mean_predict(x), twin.predict_proba(phi(posterior, x)), atol=1e-5)
 
 
-@shapes
-def test_curvatures_solve_and_measure_like_the_whole_hessian(n, d, c):
-    rng = rng_for(0, n, "curvature")
-    t, probs = rng.normal(size=(n, d)), softmax(rng.normal(size=(n, c)) * 2, axis=1)
-    b = linear._centred(rng.normal(size=(c, d, 4)))
-    whole = np.eye(c * d)
-    for row, p in zip(t, probs, strict=True):
-        whole += np.kron(np.diag(p) - np.outer(p, p), np.outer(row, row))
-    wanted = np.linalg.solve(whole, b.reshape(c * d, 4)).reshape(b.shape)
-    for curvature in (linear._blocks(t, probs), linear._full(t, probs)):
-        np.testing.assert_allclose(curvature.solve(b), wanted, atol=1e-12)
-        np.testing.assert_allclose(curvature.log_det, np.linalg.slogdet(whole)[1], rtol=1e-10)
-    np.testing.assert_allclose(linear._kernel_log_det(t @ t.T, probs), np.linalg.slogdet(whole)[1], rtol=1e-10)
-
-
-@shapes
-def test_draws_have_the_mean_and_covariance_of_the_dense_posterior(n, d, c):
-    x, y = labelled(n, d, c)
-    posterior = fit(x, y, prior_scale=1.5, draws=20_000)
-    rows, size = phi(posterior, x), len(posterior.mean)
-    inverse = np.linalg.inv(hessian(rows, posterior.mean.astype(np.float64), 1.5))
-    wanted = centring(c, size) @ inverse @ centring(c, size)
-    flat = posterior.weights.transpose(1, 0, 2).reshape(c * size, -1)  # [c D, k]
-    found = np.cov(flat)
-    sizes = np.sqrt(np.diagonal(wanted))
-    np.testing.assert_allclose(found / sizes / sizes[:, None], wanted / sizes / sizes[:, None], atol=0.05)
-    np.testing.assert_allclose(flat.mean(axis=1) / sizes, posterior.mean.T.ravel() / sizes, atol=0.04)
-
-
-@shapes
-def test_evidence_is_the_dense_one(n, d, c):
-    x, y = labelled(n, d, c)
-    for s in (0.3, 3.0):
-        posterior = fit(x, y, prior_scale=s, draws=1)
-        rows, weights = phi(posterior, x), posterior.mean.astype(np.float64)
-        likelihood = log_softmax(rows @ weights, axis=1)[np.arange(n), y].sum()
-        volume = np.linalg.slogdet(s**2 * hessian(rows, weights, s))[1]
-        wanted = likelihood - (weights**2).sum() / (2 * s**2) - volume / 2
-        np.testing.assert_allclose(posterior.log_evidence, wanted, rtol=1e-4)
-
-
-def test_evidence_is_near_the_integral():
-    """One weight contrast only: p(y) = ∫ p(y|w) N(w; 0, 2 s²) dw, by the trapezoid rule."""
-    x, y = labelled(8, 1, 2)
-    posterior = fit(x, y, prior_scale=1.0, draws=1, intercept=False)
-    w = np.linspace(-15, 15, 4001)
-    logits = phi(posterior, x) * w * np.where(y == 1, 1, -1)[:, None]
-    integrand = np.exp(-np.logaddexp(0, -logits).sum(axis=0) - w**2 / 4) / np.sqrt(4 * np.pi)
-    assert abs(posterior.log_evidence - np.log(np.trapezoid(integrand, w))) < 0.1
-
-
 # ---- the prior scale -----------------------------------------------------------------------------------------------
-
-
-def test_auto_finds_the_top_of_the_evidence():
-    x, y = labelled(60, 20, 3)
-    auto = fit(x, y, draws=2)
-    grid = [fit(x, y, prior_scale=s, draws=2).log_evidence for s in np.geomspace(0.1, 50, 25)]
-    assert auto.log_evidence > max(grid) - 1.5  # the belief about s may cost a little
-    assert auto.log_evidence > np.median(grid)
 
 
 def test_auto_is_small_where_there_is_nothing_to_learn_and_large_where_there_is():
@@ -168,14 +96,6 @@ def test_auto_predicts_digits_about_as_well_as_the_best_scale():
         return -np.log(probs[np.arange(len(test)), y[test]]).mean()
 
     assert loss("auto") < min(loss(s) for s in (0.3, 1.0, 3.0, 10.0, 30.0)) + 0.1
-
-
-def test_many_labels_choose_by_some_of_them(monkeypatch):
-    x, y = labelled(600, 3, 2)
-    some = fit(x, y, draws=2)
-    monkeypatch.setattr(linear, "EVIDENCE_ROWS", 1000)
-    every = fit(x, y, draws=2)
-    assert abs(np.log(some.prior_scale / every.prior_scale)) < 0.5
 
 
 # ---- what the labels do not reach ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from askwell.models.protocol import Model, Posterior, class_codes, fit_model, spread
+from askwell.models.protocol import Model, Posterior, check_rng, class_codes, fit_model, spread
 from askwell.seeds import rng_for
 
 
@@ -48,6 +48,37 @@ def test_codes():
     np.testing.assert_array_equal(codes, [1, 0, 1])
     with pytest.raises(ValueError, match="'x' is none of them"):
         class_codes(["x"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "words"),
+    [
+        ([["a"], ["b"]], None, r"one per example.*y.ravel\(\)"),
+        (np.eye(3), None, r"y.argmax\(1\) if it is one-hot"),
+        ("ab", None, r"its shape is \(\)"),
+        ([], None, "Label a few examples"),
+        ([1.0, np.nan], None, r"y\[1\] is nan"),
+        (np.array(["a", None], object), None, r"y\[1\] is None. Leave unlabelled"),
+        (np.array(["a", 1], object), None, r"it holds int, str.*pass classes="),
+        (["a", "b"], ["a", "b", "a"], "name each class once"),
+    ],
+)
+def test_labels_that_will_not_do(y, classes, words):
+    with pytest.raises(ValueError, match=words):
+        class_codes(y, classes)
+
+
+def test_labels_of_several_kinds_need_their_classes_named():
+    codes, classes = class_codes(np.array(["a", 1, "a"], object), ["a", 1])
+    assert classes == ("a", 1)
+    np.testing.assert_array_equal(codes, [0, 1, 0])
+
+
+@pytest.mark.parametrize("rng", [0, 3, None, "fit"])
+def test_seeds_are_no_generators(rng):
+    with pytest.raises(ValueError, match=r"rng must be a NumPy Generator.*rng_for\("):
+        check_rng(rng)
+    check_rng(rng_for(0, 0, "fit"))
 
 
 def test_spread_copies_only_what_it_must():

@@ -5,8 +5,9 @@ the masks belong to the posterior: draw k is the same thinned network for all in
 of a single prediction is that of ordinary dropout. `masks.py` says how all draws go through the net in few passes.
 """
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, final
 
@@ -15,8 +16,20 @@ import numpy as np
 from askwell.arrays import Array
 from askwell.models.masks import LAYERS, Dropped
 from askwell.models.passes import Ask, Passes, passes, with_outputs
-from askwell.models.protocol import class_codes
-from askwell.models.tensors import Tensor, arrays, as_tensors, chosen_device, count, mapped, nn, rows, seeded, torch
+from askwell.models.protocol import check_rng, class_codes
+from askwell.models.tensors import (
+    Tensor,
+    arrays,
+    as_tensors,
+    chosen_device,
+    count,
+    mapped,
+    nn,
+    one_thread,
+    rows,
+    seeded,
+    torch,
+)
 from askwell.models.training import History, ModernTraining, Task, Training
 
 __all__ = ["DropoutModel", "DropoutPosterior", "gradient_embeddings"]
@@ -84,6 +97,7 @@ class DropoutModel:
     ) -> "DropoutPosterior":
         """The posterior whose draws are masks over one trained net; the same rng gives the same posterior."""
         codes, known = class_codes(y, classes)
+        check_rng(rng)
         device = chosen_device(self.device)
         masks_seed, net_seed = (int(seed) for seed in rng.integers(2**63, size=2))
         with seeded(net_seed, device=device):
@@ -93,7 +107,9 @@ class DropoutModel:
             held = validation or self.validation
             checked = None if held is None else door.labelled(held[0], class_codes(held[1], known)[0], device)
             ways, task = self._task(net, data, checked, len(known))
-            history = self.training.train(task, rng=rng)
+            alone = device == "cpu" and ways.is_small(len(codes))
+            with one_thread() if alone else contextlib.nullcontext():
+                history = self.training.train(task, rng=rng)
         return DropoutPosterior(known, ways, self.draws, masks_seed, door, history, self.device)
 
     def _fresh(self, classes: int) -> Any:
@@ -133,14 +149,20 @@ class _Door:
             raise ValueError("x must be of the kind the model was fitted with: a dict of arrays, or an array.")
         if not isinstance(x, dict) and found.is_floating_point() and tuple(found.shape[1:]) != self.shape:
             wanted = ", ".join(str(size) for size in ("n", *self.shape))
-            raise ValueError(f"x must have the shape [{wanted}] as in the fit, but its shape is {tuple(found.shape)}.")
+            raise ValueError(
+                f"x must have the shape [{wanted}] as in the fit, but its shape is {tuple(found.shape)}. "
+                "Try x[None] for a single input."
+            )
         return found
 
     def labelled(self, x: Any, codes: np.ndarray, device: str) -> tuple[Any, Tensor]:
         """Inputs and labels as tensors."""
         x = arrays(x)
         if count(x) != len(codes):
-            raise ValueError(f"x and y must be of the same length, but they have {count(x)} and {len(codes)}.")
+            raise ValueError(
+                f"x and y must be of the same length, but they have {count(x)} and {len(codes)}. Give one label for "
+                "each row."
+            )
         return self.tensors(x, device), torch.as_tensor(codes, device=device)
 
 
@@ -165,18 +187,18 @@ class DropoutPosterior:
         x = arrays(x)
         like = next(iter(x.values())) if isinstance(x, dict) else x
         shape = (count(x), self.draws, len(self.classes))
-        tensors = isinstance(like, torch.Tensor)
+        tensors, device = isinstance(like, torch.Tensor), chosen_device(self.device)
         out = torch.empty(shape, device=like.device) if tensors else np.empty(shape, np.float32)
-        for span, draws, log_probs, _ in self._chunks(x):
-            out[span, draws.start : draws.stop] = log_probs.exp() if tensors else log_probs.exp().cpu().numpy()
-        return out
 
-    def _chunks(self, x: Any) -> Iterator[tuple[slice, range, Tensor, list[Tensor]]]:
-        device = chosen_device(self.device)
+        def work(way: Passes, span: slice, several: list[range]) -> None:
+            now = self.door.tensors(rows(x, span), device)
+            for part in several:
+                probs = way.run(now, Dropped(count(now), part, self.seed)).exp()
+                out[span, part.start : part.stop] = probs if tensors else probs.cpu().numpy()
+
         self.passes.net.to(device)
-        for span, draws in self.passes.chunks(count(x), self.draws, device):
-            now = Dropped(span.stop - span.start, draws, self.seed)
-            yield span, draws, self.passes.run(self.door.tensors(rows(x, span), device), now), now.hidden
+        self.passes.each(work, count(x), self.draws, device)
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
         """On the CPU: the other process may have no GPU."""
@@ -199,14 +221,18 @@ def gradient_embeddings(posterior: DropoutPosterior, x: Any) -> np.ndarray:
     >>> gradient_embeddings(posterior, [[0.0], [0.5], [1.0]]).shape           # [n, c*h]
     (3, 64)
     """
-    x = arrays(x)
-    found: list[np.ndarray] = []
-    parts: list[tuple[Tensor, Tensor]] = []
-    for _, draws, log_probs, hidden in posterior._chunks(x):
-        parts.append((log_probs, _by_draw(hidden, log_probs)))
-        if draws.stop == posterior.draws:
-            found.append(_gradients(*(torch.cat(side, 1) for side in zip(*parts, strict=True))).cpu().numpy())
-            parts = []
+    x, device = arrays(x), chosen_device(posterior.device)
+
+    def work(way: Passes, span: slice, several: list[range]) -> np.ndarray:
+        now, hidden = posterior.door.tensors(rows(x, span), device), list[Tensor]()
+        sides = []
+        for part in several:
+            log_probs = way.run(now, Dropped(count(now), part, posterior.seed, hidden=hidden))
+            sides.append((log_probs, _by_draw(hidden, log_probs)))
+        return np.asarray(_gradients(*(torch.cat(side, 1) for side in zip(*sides, strict=True))).cpu())
+
+    posterior.passes.net.to(device)
+    found = posterior.passes.each(work, count(x), posterior.draws, device)
     return np.concatenate(found) if found else np.empty((0, 0), np.float32)
 
 

@@ -5,24 +5,32 @@ are the fitted members, so they are the same in every call by nature. A default 
 hard and EPIG from them needs many trees (docs/information.md), so askwell's own `forest()` has 500.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
-from askwell.models.protocol import Posterior, class_codes, spread
+from askwell.arrays import spans
+from askwell.models.inputs import check_lengths, count, features, sliceable, take
+from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 
 __all__ = [
     "ForestModel",
     "ForestPosterior",
     "MembersPosterior",
-    "features",
+    "check_bag",
+    "check_can",
     "forest",
     "is_pipeline",
+    "last_step",
     "seeded_copy",
+    "several_classes",
     "transformed",
 ]
+
+ROWS = 2**14  # inputs predicted at a time: copies and the insides of members must not grow with the pool
 
 
 def forest(*, trees: int = 500) -> "ForestModel":
@@ -41,6 +49,11 @@ def forest(*, trees: int = 500) -> "ForestModel":
 class ForestModel:
     """A forest, a bag, or a pipeline that ends in one, of scikit-learn; never fitted itself, only copies of it are.
 
+    It is taken as it is, also with few trees. Mind that a default forest votes: chance alone gives its EPIG about
+    (c - 1)² / 2k nats, which with c = 10 classes and k = 100 trees is more than there is to find. `askwell.signal` says
+    how much of the scores is more than chance, and warns. What helps is several times as many trees (`forest()` has
+    500); `min_samples_leaf` softens the votes but blurs the forest.
+
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from askwell.seeds import rng_for
     >>> model = ForestModel(RandomForestClassifier(10))
@@ -51,16 +64,18 @@ class ForestModel:
 
     estimator: Any
 
+    def __post_init__(self) -> None:
+        check_bag(self.estimator, of="classifiers")
+
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator, classes: Sequence[Any] | None = None) -> Posterior:
         """The posterior whose draws are the members; classes without an example have probability zero."""
         codes, known = class_codes(y, classes)
-        if not is_pipeline(self.estimator):
-            x = features(x)
-        if len(x) != len(codes):
-            raise ValueError(f"x and y must be of the same length, but they have {len(x)} and {len(codes)}.")
-        fitted = seeded_copy(self.estimator, rng).fit(x, codes)
-        steps, final_step = (fitted[:-1], fitted[-1]) if is_pipeline(fitted) else (None, fitted)
-        return _posterior(steps, final_step, known)
+        check_lengths(x, codes)
+        check_rng(rng)
+        x = x if is_pipeline(self.estimator) else features(x)
+        with several_classes(self.estimator, codes, known):
+            fitted = seeded_copy(self.estimator, rng).fit(x, codes)
+        return _posterior(*last_step(fitted), known)
 
 
 @final
@@ -77,7 +92,12 @@ class ForestPosterior:
         """Class probabilities `[n, k, c]`, float32."""
         from askwell.models.trees import leaf_values
 
-        return leaf_values(self.trees, features(transformed(self.steps, x), width=self.width))
+        x = sliceable(x)
+        out = np.empty((count(x), *self.trees.shape), np.float32)
+        for span in spans(len(out), ROWS):
+            part = features(transformed(self.steps, take(x, span)), width=self.width, first=span.start)
+            leaf_values(self.trees, part, out=out[span])
+        return out
 
 
 @final
@@ -94,37 +114,83 @@ class MembersPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32."""
-        x = features(transformed(self.steps, x), width=self.width)
-        out = np.zeros((len(x), len(self.members), len(self.classes)), np.float32)
-        for k, (member, inputs, columns) in enumerate(zip(self.members, self.inputs, self.columns, strict=True)):
-            out[:, k, columns] = member.predict_proba(x[:, inputs])
+        x = sliceable(x)
+        out = np.zeros((count(x), len(self.members), len(self.classes)), np.float32)
+        for span in spans(len(out), ROWS):
+            part = features(transformed(self.steps, take(x, span)), width=self.width, first=span.start)
+            for k, (member, inputs, columns) in enumerate(zip(self.members, self.inputs, self.columns, strict=True)):
+                out[span, k, columns] = member.predict_proba(part[:, inputs])
         return out
-
-
-def features(x: Any, *, width: int | None = None) -> np.ndarray:
-    """`x [n, features]` as numbers, finite and of the width the model was fitted with."""
-    try:
-        array = np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float32)  # sparse from an encoder
-    except (TypeError, ValueError):
-        raise ValueError(
-            "x must hold numbers, but some of it is text or something else. Encode categories first, for instance "
-            "in a scikit-learn pipeline with OneHotEncoder or OrdinalEncoder in front of the model."
-        ) from None
-    if array.ndim != 2 or (width is not None and array.shape[1] != width):
-        wanted = "any number of" if width is None else str(width)
-        raise ValueError(f"x must be a table [inputs, {wanted} features], but its shape is {array.shape}.")
-    if not np.isfinite(array).all():
-        row, column = (int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
-        raise ValueError(
-            f"x must be finite, but x[{row}, {column}] is {array[row, column]}. Fill missing values first, for "
-            "instance with scikit-learn's SimpleImputer in a pipeline."
-        )
-    return array
 
 
 def is_pipeline(estimator: Any) -> bool:
     """Whether it is a scikit-learn pipeline."""
     return hasattr(estimator, "steps") and hasattr(estimator, "named_steps")
+
+
+def last_step(estimator: Any) -> tuple[Any, Any]:
+    """(the steps before, or None; the last one) of a pipeline; (None, itself) of anything else."""
+    return (estimator[:-1], estimator[-1]) if is_pipeline(estimator) else (None, estimator)
+
+
+def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> None:
+    """Refuse what has no members that were fitted apart: only those are draws.
+
+    Boosting, stacking and one-against-the-rest have members too, but theirs are parts of one answer.
+    """
+    if isinstance(estimator, type):
+        raise ValueError(f"estimator must be an object, but it is a class. Try {estimator.__name__}().")
+    _, last = last_step(estimator)
+    name, kind = type(last).__name__, _kind(last)
+    if hasattr(type(last), "estimators_samples_") and kind == of[:-1]:
+        return
+    if kind == "neither":
+        words = f"{name} is none."
+    elif kind != of[:-1]:
+        room = "askwell.as_model" if kind == "classifier" else "askwell.models.regression.RegressionModel"
+        words = f"{name} is a {kind}. For those there is {room}."
+    elif hasattr(last, "best_estimator_") or hasattr(last, "refit"):
+        words = f"{name} is a search. Give what it has found, its best_estimator_."
+    elif of == "regressors":
+        words = f"{name} is none. Try BaggingRegressor({name}(...), 100), or RegressionPosterior.of(a list of fits)."
+    else:
+        words = (
+            f"{name} is none. Try BaggingClassifier({name}(...), 100), whose members see different samples of the "
+            "labels; or askwell.models.linear.LinearModel(), which is Bayesian; or askwell.models.ensemble for a list "
+            "of classifiers."
+        )
+    raise ValueError(f"estimator must be a forest or a bag of {of}, whose members are the draws, but {words}")
+
+
+def _kind(estimator: Any) -> str:
+    from sklearn.base import is_classifier, is_regressor
+
+    if not hasattr(estimator, "get_params"):  # "passthrough", or no estimator at all
+        return "neither"
+    return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else "neither"
+
+
+def check_can(member: Any, what: str) -> None:
+    """Refuse a member without the method."""
+    if not hasattr(member, what):
+        raise ValueError(
+            f"every member must have {what}(x), but {type(member).__name__} has none. "
+            + ("Try CalibratedClassifierCV around it." if what == "predict_proba" else "")
+        )
+
+
+@contextlib.contextmanager
+def several_classes(estimator: Any, codes: np.ndarray, classes: Sequence[Any]) -> Iterator[None]:
+    """Say what is the matter where an estimator will not learn from labels that are all the same."""
+    try:
+        yield
+    except ValueError as fault:
+        if (codes != codes[0]).any():
+            raise
+        raise ValueError(
+            f"{type(estimator).__name__} cannot learn from one class, and all labels are {classes[codes[0]]!r}. Label "
+            "an example of another class, or start with a forest or a LinearModel, which can."
+        ) from fault
 
 
 def transformed(steps: Any, x: Any) -> Any:
@@ -142,13 +208,9 @@ def seeded_copy(estimator: Any, rng: np.random.Generator) -> Any:
 
 
 def _posterior(steps: Any, fitted: Any, classes: tuple[Any, ...]) -> Posterior:
-    members = getattr(fitted, "estimators_", None)
-    if members is None or not hasattr(fitted, "predict_proba") or not isinstance(members, list):
-        raise ValueError(
-            f"estimator must be a forest or a bag of classifiers, whose members are the draws, but "
-            f"{type(fitted).__name__} has none. Try BaggingClassifier({type(fitted).__name__}(...), 100): its members "
-            "see different samples of the labels."
-        )
+    members = fitted.estimators_
+    for member in members:
+        check_can(member, "predict_proba")
     width, seen = fitted.n_features_in_, [int(code) for code in fitted.classes_]
     if all(hasattr(member, "tree_") for member in members) and not hasattr(fitted, "estimators_features_"):
         from askwell.models.trees import pack_trees

@@ -18,10 +18,10 @@ from scipy.special import ndtr
 
 from askwell.arrays import spans
 from askwell.information import gaussian, probit
-from askwell.models.forest import features
 from askwell.models.gp_inference import Sites, ep, regression, variational
 from askwell.models.gp_kernel import Kernel, learnt, spectrum
-from askwell.models.protocol import class_codes
+from askwell.models.inputs import check_lengths, count, features, numbers, sliceable, take
+from askwell.models.protocol import check_rng, class_codes
 from askwell.seeds import rng_for
 
 __all__ = ["GPClassifier", "GPPosterior", "GPRegressionPosterior", "GPRegressor", "Kernel", "Process"]
@@ -65,7 +65,8 @@ class GPClassifier:
         """The posterior given labelled inputs; one of the two classes may still be without an example."""
         codes, known = class_codes(y, classes)
         _check_two(known)
-        x = _inputs(x, self.kernel, len(codes))
+        check_rng(rng)
+        x = _inputs(x, codes, self.kernel)
         signs, infer = 2.0 * codes - 1, INFERENCE[self.inference]
         kernel = learnt(self.kernel, None, x, lambda gram, _: infer(gram, signs))[0] if self.learn else self.kernel
         sites = infer(kernel(x, x), signs)
@@ -105,8 +106,9 @@ class GPRegressor:
 
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> "GPRegressionPosterior":
         """The posterior given inputs `[n, features]` and numbers `[n]`."""
-        y = _numbers(y)
-        x = _inputs(x, self.kernel, len(y))
+        y = numbers(y)
+        check_rng(rng)
+        x = _inputs(x, y, self.kernel)
         offset, unit = (float(y.mean()), float(y.std()) or 1.0) if self.normalise else (0.0, 1.0)
         kernel, noise, y = self.kernel, self.noise, (y - offset) / unit
         if self.learn:
@@ -129,16 +131,17 @@ class Process:
     draws: int
     frequencies: int
 
-    def inputs(self, x: Any) -> np.ndarray:
-        """`x [n, features]` in float64, checked."""
-        return _inputs(x, self.kernel, None, self.x.shape[1])
+    def parts(self, x: Any, size: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, `x [n, features]` there, checked), `size` rows at a time; float64 copies do not grow with x."""
+        x, width = sliceable(x), self.x.shape[1]
+        for span in spans(count(x), max(1, size)):
+            yield span, features(take(x, span), width=width, first=span.start, dtype=np.float64)
 
     def latent(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f, `[n, features] -> [n], [n]`."""
-        x = self.inputs(x)
-        mean, variance = np.empty(len(x)), np.empty(len(x))
-        for span in spans(len(x), max(1, BLOCK // len(self.x))):
-            cross = self.kernel(self.x, x[span])
+        mean, variance = np.empty(count(x)), np.empty(count(x))
+        for span, part in self.parts(x, BLOCK // len(self.x)):
+            cross = self.kernel(self.x, part)
             white = self.sites.whiten(cross)
             mean[span] = self.sites.weights @ cross
             variance[span] = self.kernel.scale - np.einsum("ij,ij->j", white, white)
@@ -146,18 +149,18 @@ class Process:
 
     def covariance(self, x: Any, x2: Any) -> np.ndarray:
         """Covariance of f at all pairs, `[n, features], [m, features] -> [n, m]`."""
-        x, x2 = self.inputs(x), self.inputs(x2)
+        x2 = features(x2, width=self.x.shape[1], dtype=np.float64)
         white = self.sites.whiten(self.kernel(self.x, x2))
-        covariance = self.kernel(x, x2)
-        for span in spans(len(x), max(1, BLOCK // len(self.x))):
-            covariance[span] -= self.sites.whiten(self.kernel(self.x, x[span])).T @ white
+        covariance = np.empty((count(x), len(x2)))
+        for span, part in self.parts(x, BLOCK // len(self.x)):
+            covariance[span] = self.kernel(part, x2) - self.sites.whiten(self.kernel(self.x, part)).T @ white
         return covariance
 
-    def paths(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def paths(self, x: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """f at x in each draw, in blocks of rows (rows, f `[rows, k]`); draw k is the same function in every call."""
         waves, weights, update = self._paths
-        for span in spans(len(x), max(1, BLOCK // (2 * len(waves) + len(self.x) + self.draws))):
-            yield span, self._prior(x[span], waves) @ weights + self.kernel(x[span], self.x) @ update
+        for span, part in self.parts(x, BLOCK // (2 * len(waves) + len(self.x) + self.draws)):
+            yield span, self._prior(part, waves) @ weights + self.kernel(part, self.x) @ update
 
     @cached_property
     def _paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -199,8 +202,7 @@ class GPPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, 2]` under each draw, float32."""
-        x = self.process.inputs(x)
-        probs = np.empty((len(x), self.process.draws, 2), np.float32)
+        probs = np.empty((count(x), self.process.draws, 2), np.float32)
         for span, f in self.process.paths(x):
             probs[span, :, 0], probs[span, :, 1] = ndtr(-f), ndtr(f)
         return probs
@@ -244,8 +246,7 @@ class GPRegressionPosterior:
 
     def predict(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances `[n, k]` of the label under each draw."""
-        x = self.process.inputs(x)
-        means = np.empty((len(x), self.process.draws))
+        means = np.empty((count(x), self.process.draws))
         for span, f in self.process.paths(x):
             means[span] = self.offset + self.unit * f
         return means, np.full(means.shape, self.noise_variance)
@@ -262,35 +263,20 @@ class GPRegressionPosterior:
 
 
 def _by_rows(score: Callable[[np.ndarray], Any], x: Any, m: int, process: Process) -> np.ndarray:
-    x = process.inputs(x)
-    parts = [score(x[span]) for span in spans(len(x), max(1, BLOCK // max(1, m)))]
+    parts = [score(part) for _, part in process.parts(x, BLOCK // max(1, m))]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _inputs(x: Any, kernel: Kernel, n: int | None, width: int | None = None) -> np.ndarray:
-    """`x [n, features]` checked, in float64: a kernel sees smaller differences than a forest."""
-    checked = features(x, width=width)
-    if n is not None and len(checked) != n:
-        raise ValueError(f"x and y must be of the same length, but they have {len(checked)} and {n}.")
+def _inputs(x: Any, y: Any, kernel: Kernel) -> np.ndarray:
+    """`x [n, features]` of a fit, checked, in float64: a kernel sees smaller differences than a forest."""
+    check_lengths(x, y)
+    checked = features(x, dtype=np.float64)
     if np.ndim(kernel.length) and np.size(kernel.length) != checked.shape[1]:
         raise ValueError(
             f"length must be one number, or one for each of the {checked.shape[1]} features of x, but there are "
             f"{np.size(kernel.length)}."
         )
-    return np.asarray(x, np.float64)
-
-
-def _numbers(y: Any) -> np.ndarray:
-    try:
-        numbers = np.asarray(y, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("y must hold numbers, but some of it is not. For classes there is GPClassifier.") from None
-    if numbers.ndim != 1 or len(numbers) == 0:
-        raise ValueError(f"y must be a list of numbers, at least one, but its shape is {numbers.shape}.")
-    if not np.isfinite(numbers).all():
-        i = int(np.nonzero(~np.isfinite(numbers))[0][0])
-        raise ValueError(f"y must be finite, but y[{i}] is {numbers[i]}. Leave unlabelled examples out of x and y.")
-    return numbers
+    return checked
 
 
 def _check_two(classes: tuple[Any, ...]) -> None:

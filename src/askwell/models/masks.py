@@ -23,7 +23,18 @@ import numpy as np
 from askwell.arrays import spans
 from askwell.models.tensors import Tensor, nn, torch
 
-__all__ = ["LAYERS", "Dropped", "FixedDropout", "FixedDropoutConv", "Head", "drop", "fuse", "kept", "with_fixed_masks"]
+__all__ = [
+    "LAYERS",
+    "Dropped",
+    "FixedDropout",
+    "FixedDropoutConv",
+    "Head",
+    "drop",
+    "fuse",
+    "kept",
+    "same_weights",
+    "with_fixed_masks",
+]
 
 #: torch's layer: (drops whole channels, sets to the negative saturation of SELU instead of zero)
 KINDS: dict[Any, tuple[bool, bool]] = {
@@ -54,10 +65,8 @@ class Dropped:
     inputs: int
     draws: range
     seed: int
-    calls: Counter[int] = field(
-        default_factory=Counter
-    )  # how often each layer was met: every meeting has its own masks
-    hidden: list[Tensor] = field(default_factory=list)  # what came into the last linear layer
+    calls: Counter[int] = field(default_factory=Counter)  # meetings with each layer: every one has its own masks
+    hidden: list[Tensor] | None = None  # a list to leave in what came into the last linear layer; kept only if wanted
 
     def by_draw(self, x: Tensor) -> Tensor:
         """Rows as `[b, k, ...]`, or `[b, 1, ...]` where no dropout has multiplied them yet."""
@@ -195,8 +204,15 @@ class Head(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Tensor) -> Tensor:
         """`[rows, h]` -> `[rows, c]`."""
-        _PASS.get().hidden[:] = [x]
+        wanted = _PASS.get().hidden
+        if wanted is not None:
+            wanted[:] = [x]
         return self.linear(x)
+
+
+def same_weights(net: Any, *kept: Any) -> Any:
+    """A copy of the layers of a net on the same parameters and buffers, and with the `kept` layers themselves."""
+    return copy.deepcopy(net, {id(part): part for part in (*net.parameters(), *net.buffers(), *kept)})
 
 
 def with_fixed_masks(net: Any, *, head: Any) -> Any:
@@ -204,8 +220,7 @@ def with_fixed_masks(net: Any, *, head: Any) -> Any:
 
     It follows the net through its training. `head` is the net's last linear layer, or None.
     """
-    twin = copy.deepcopy(net, {id(part): part for part in (*net.parameters(), *net.buffers())} | {id(head): head})
-    twin.eval()
+    twin = same_weights(net, head).eval()
     places = itertools.count()
     found: dict[int, Any] = {}
     for parent in list(twin.modules()):

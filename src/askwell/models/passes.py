@@ -5,17 +5,22 @@ the inputs for every draw. Where a module will not have it (a skip past the firs
 was made before it), the plain way is used.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, final
+from queue import SimpleQueue
+from typing import Any, TypeAlias, final
 
-from askwell.arrays import spans
-from askwell.models.masks import Dropped, drop, fuse, with_fixed_masks
-from askwell.models.tensors import Tensor, count, mapped, nn, rows, torch
+from askwell.arrays import spans, threads
+from askwell.models.masks import Dropped, drop, fuse, same_weights, with_fixed_masks
+from askwell.models.tensors import Tensor, count, mapped, nn, one_thread, rows, torch
 
 __all__ = ["Ask", "Passes", "passes", "with_outputs"]
 
-PASS_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # of the largest output; fewer, larger passes wait less for threads
+PASS_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}  # of the largest output of a layer: on the CPU it stays in cache
+MOST_WORKERS = 16  # each holds a few such outputs
+SMALL_BYTES = 1 << 19  # of the largest output of a layer
 TOLERANCE = 1e-3  # of log-probabilities of the same draw by two ways
 
 
@@ -60,26 +65,54 @@ class Passes:
             x = mapped(lambda part: part.repeat_interleave(len(now.draws), 0), x)
         return drop(lambda: self.ask.log_probs(self.net, x), now)
 
-    def chunks(self, n: int, draws: int, device: str) -> Iterator[tuple[slice, range]]:
-        """Which inputs and which draws to run at once."""
+    def chunks(self, n: int, draws: int, device: str) -> tuple[list[slice], list[range]]:
+        """Which inputs to run at once, and which draws of them."""
         budget = PASS_BYTES.get(torch.device(device).type, PASS_BYTES["cuda"])
         several = min(draws, max(1, budget // self.row_bytes))
         inputs = max(1, min(budget // (self.row_bytes * several), budget // self.input_bytes))
-        for span in spans(n, inputs):
-            for part in spans(draws, several):
-                yield span, range(part.start, part.stop)
+        return list(spans(n, inputs)), [range(part.start, part.stop) for part in spans(draws, several)]
+
+    def each(self, work: "Work", n: int, draws: int, device: str) -> list[Any]:
+        """What `work(passes, inputs, draws)` gives for all inputs, chunk by chunk; on the CPU several at a time."""
+        parts, several = self.chunks(n, draws, device)
+        if torch.device(device).type != "cpu":
+            return [work(self, span, several) for span in parts]
+        number = max(1, min(threads(), MOST_WORKERS, len(parts)))
+        idle: SimpleQueue[Passes] = SimpleQueue()
+        for i in range(number):  # layers of their own: the user's may leave things on themselves while they run
+            idle.put(replace(self, net=same_weights(self.net)) if i else self)
+
+        def job(span: slice) -> Any:
+            mine = idle.get()
+            try:
+                return work(mine, span, several)
+            finally:
+                idle.put(mine)
+
+        with one_thread():
+            if number == 1:
+                return [job(span) for span in parts]
+            with ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                return list(pool.map(job, parts))
+
+    def is_small(self, n: int) -> bool:
+        """Whether n inputs at once are too little work for torch's threads."""
+        return n * max(self.input_bytes, self.row_bytes) < SMALL_BYTES
 
     def predictive(self, x: Any, draws: int, seed: int) -> Tensor:
         """The log of the draws' mean probability, `[n, c]`."""
-        n, device = count(x), next(iter(self.net.parameters())).device
-        found: list[Tensor] = []
-        for span, part in self.chunks(n, draws, str(device)):
-            one = self.run(rows(x, span), Dropped(span.stop - span.start, part, seed)).logsumexp(1)  # [b, c]
-            if part.start == 0:
-                found.append(one)
-            else:
-                found[-1] = torch.logaddexp(found[-1], one)
-        return torch.cat(found) - torch.log(torch.tensor(float(draws)))
+
+        def work(way: Passes, span: slice, several: list[range]) -> Tensor:
+            now = rows(x, span)
+            found = [way.run(now, Dropped(count(now), part, seed)).logsumexp(1) for part in several]  # [b, c] each
+            return torch.stack(found).logsumexp(0)
+
+        device = next(iter(self.net.parameters())).device
+        return torch.cat(self.each(work, count(x), draws, str(device))) - math.log(draws)
+
+
+Work: TypeAlias = Callable[[Passes, slice, list[range]], Any]
+"""What is done with a chunk: the passes to run, which inputs, and the draws that go through together."""
 
 
 def passes(net: Any, head: Any, ask: Ask, two: Any) -> Passes:
@@ -149,8 +182,15 @@ def _last_linear(net: Any, ask: Ask, two: Any) -> tuple[Tensor, Any]:
     met: list[tuple[Any, Any]] = []
     hooks = [layer.register_forward_hook(lambda layer, _, out: met.append((layer, out))) for layer in net.modules()]
     net.eval()
-    with torch.no_grad():
-        out = ask.raw(net, two)
+    try:
+        with torch.no_grad():
+            out = ask.raw(net, two)
+    except (RuntimeError, TypeError, IndexError) as fault:
+        shapes = mapped(lambda part: tuple(part.shape), two)
+        raise ValueError(
+            f"module must take x, but for two inputs of shape {shapes} it says: {fault}. Its first layer must fit the "
+            "features of x; a module that is called in another way fits with logits=, a function of (module, inputs)."
+        ) from fault
     for hook in hooks:
         hook.remove()
     if out.ndim != 2 or len(out) != 2:

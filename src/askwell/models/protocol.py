@@ -6,7 +6,7 @@ target's probabilities draw by draw, so this is what makes it true. `askwell.tes
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from askwell.arrays import Array
 
-__all__ = ["Model", "Posterior", "class_codes", "fit_model", "spread"]
+__all__ = ["Model", "Posterior", "check_rng", "class_codes", "fit_model", "spread", "takes"]
 
 
 @runtime_checkable
@@ -47,9 +47,19 @@ def fit_model(
     """`model.fit`, with a column for each of the classes whether or not the model knows of them."""
     if classes is None:
         return model.fit(x, y, rng=rng)
-    if "classes" in inspect.signature(model.fit).parameters:
+    if takes(model.fit, "classes"):
         return model.fit(x, y, rng=rng, classes=classes)  # type: ignore[call-arg]
     return _Spread(model.fit(x, y, rng=rng), tuple(classes))
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function can be given an argument of this name.
+
+    >>> takes(lambda x, *, rng: x, "rng"), takes(lambda x, **others: x, "rng"), takes(lambda x: x, "rng")
+    (True, True, False)
+    """
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -60,17 +70,49 @@ def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tupl
     """
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(f"y must be a list of labels, one per example, but its shape is {labels.shape}.")
+        hint = "Try y.ravel()." if labels.ndim and labels.shape[-1] == 1 else "Try y.argmax(1) if it is one-hot."
+        raise ValueError(f"y must be a list of labels, one per example, but its shape is {labels.shape}. {hint}")
     if len(labels) == 0:
         raise ValueError("y must have at least one label, but it is empty. Label a few examples of each class first.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("y must hold labels, but some are NaN. Leave unlabelled examples out of x and y.")
-    known = tuple(np.unique(labels).tolist()) if classes is None else tuple(classes)
+    named = labels.tolist()
+    missing = [i for i, label in enumerate(named) if label is None or label != label]  # NaN is not itself
+    if missing:
+        raise ValueError(
+            f"y must hold labels, but y[{missing[0]}] is {named[missing[0]]}. Leave unlabelled examples out of x and y."
+        )
+    known = _in_order(named) if classes is None else tuple(classes)
     place = {label: column for column, label in enumerate(known)}
-    strange = [label for label in labels.tolist() if label not in place]
+    if len(place) < len(known):
+        raise ValueError(f"classes must name each class once, but they are {known}.")
+    strange = [label for label in named if label not in place]
     if strange:
         raise ValueError(f"y must hold labels of the classes {known}, but {strange[0]!r} is none of them.")
-    return np.array([place[label] for label in labels.tolist()], np.intp), known
+    return np.array([place[label] for label in named], np.intp), known
+
+
+def _in_order(labels: list[Any]) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted({*labels}))
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise ValueError(
+            f"y must hold labels of one kind, but it holds {kinds}. Make them all text, or pass classes=[...]."
+        ) from None
+
+
+def check_rng(rng: Any) -> None:
+    """Refuse what is no generator; most often it is a seed.
+
+    >>> check_rng(0)
+    Traceback (most recent call last):
+    ValueError: rng must be a NumPy Generator, but it is 0. Try numpy.random.default_rng(0), ...
+    """
+    if not isinstance(rng, np.random.Generator):
+        seed = rng if isinstance(rng, int) else 0
+        raise ValueError(
+            f"rng must be a NumPy Generator, but it is {rng!r}. Try numpy.random.default_rng({seed}), or "
+            f'askwell.seeds.rng_for({seed}, 0, "fit").'
+        )
 
 
 def spread(probs: np.ndarray, columns: Sequence[int], c: int) -> np.ndarray:

@@ -4,6 +4,7 @@ This is the only file that imports torch; the rest of the networks take it from 
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -17,7 +18,19 @@ except ImportError as fault:
         "networks with dropout need torch, which is not installed. Try: pip install 'askwell[torch]'"
     ) from fault
 
-__all__ = ["Tensor", "arrays", "as_tensors", "chosen_device", "count", "mapped", "nn", "rows", "seeded", "torch"]
+__all__ = [
+    "Tensor",
+    "arrays",
+    "as_tensors",
+    "chosen_device",
+    "count",
+    "mapped",
+    "nn",
+    "one_thread",
+    "rows",
+    "seeded",
+    "torch",
+]
 
 Tensor: TypeAlias = Any
 """A torch tensor; torch carries no types that strict checking could use."""
@@ -34,7 +47,7 @@ def mapped(function: Callable[[Any], Any], x: Any) -> Any:
 
 def arrays(x: Any) -> Any:
     """Inputs as an array, a tensor, or a dict of them that all have n rows; what is one already is not copied."""
-    found = mapped(lambda part: part if isinstance(part, np.ndarray | torch.Tensor) else np.asarray(part), x)
+    found = mapped(_array, x)
     parts = list(found.values()) if isinstance(x, dict) else [found]
     if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
         shapes = [tuple(part.shape) for part in parts]
@@ -42,6 +55,19 @@ def arrays(x: Any) -> Any:
             f"x must be an array, or a dict of arrays, with one row per input, but the shapes are {shapes}."
         )
     return found
+
+
+def _array(part: Any) -> Any:
+    if isinstance(part, np.ndarray | torch.Tensor):
+        return part
+    if hasattr(part, "toarray"):
+        raise ValueError("x must be an array, but it is a sparse matrix, which networks do not take. Try x.toarray().")
+    try:
+        return np.asarray(part)
+    except ValueError:
+        raise ValueError(
+            "x must be an array, but its rows have different lengths. Pad them, for instance with zeros."
+        ) from None
 
 
 def count(x: Any) -> int:
@@ -72,15 +98,16 @@ def _tensor(part: Any, device: str, ids: bool) -> Tensor:
         found = part.detach() if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part, order="C"))
     except TypeError:
         raise ValueError(
-            f"x must hold numbers, but its dtype is {part.dtype}. Encode texts and categories first."
+            f"x must hold numbers, but its dtype is {part.dtype}. Encode texts (a tokeniser) and categories "
+            "(scikit-learn's OneHotEncoder) first."
         ) from None
     if found.is_floating_point() or not ids:
         found = found.to(device, torch.float32)
         if not bool(torch.isfinite(found).all()):
             place = torch.nonzero(~torch.isfinite(found))[0].tolist()
             raise ValueError(
-                f"x must be finite, but a number of it is {float(found[tuple(place)])} (at {place[1:]} of its input). "
-                "Fill missing values first, for instance with scikit-learn's SimpleImputer."
+                f"x must be finite, in float32, but a number of it is {float(found[tuple(place)])} (at {place[1:]} of "
+                "its input). Fill missing values first, for instance by scikit-learn's SimpleImputer; clip large ones."
             )
         return found
     return found.to(device, torch.bool if found.dtype == torch.bool else torch.int64)
@@ -110,3 +137,33 @@ def seeded(seed: int, *, device: str) -> Iterator[None]:
         if gpu:
             torch.cuda.manual_seed(seed)
         yield
+
+
+_ALONE = threading.Lock()
+_alone, _usual = 0, 1  # how many are inside `one_thread` now, and torch's threads before the first of them
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread inside, for what is small: its threads wait for each other at every layer, spinning.
+
+    A thread's number of torch threads is its own, but that of threads yet to come and of MKL is one for all: who comes
+    in while others are inside must not take theirs for the usual.
+
+    >>> before = torch.get_num_threads()
+    >>> with one_thread(): torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    global _alone, _usual
+    with _ALONE:
+        _usual = _usual if _alone else torch.get_num_threads()
+        _alone += 1
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _ALONE:
+            _alone -= 1
+            torch.set_num_threads(_usual)

@@ -1,0 +1,37 @@
+"""Writes docs/cli.md from the help of the command line: `python scripts/cli_docs.py`."""
+
+from pathlib import Path
+
+import click
+
+from askwell.cli import main
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+INTRODUCTION = """\
+# The command line
+
+This page is what the commands say themselves, written by `python scripts/cli_docs.py`. How tables are read is in
+[tables](tables.md).
+
+A refusal is one message that says what was wrong and what to try, with exit code 2, and leaves nothing behind. Ctrl-C
+ends with exit code 130 and keeps every finished step: the same command goes on from there.
+"""
+
+
+def page() -> str:
+    """The page: the help of every command, in the order in which `askwell --help` lists them."""
+    context = click.Context(main, info_name="askwell", terminal_width=100, **main.context_settings)
+    parts = [INTRODUCTION, _help(context)]
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        parts.append(f"## askwell {name}\n\n{_help(click.Context(command, info_name=name, parent=context))}")
+    return "\n".join(parts)
+
+
+def _help(context: click.Context) -> str:
+    return f"```text\n{context.get_help().rstrip()}\n```\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,348 @@
+"""Learning curves and honest comparisons of them: means, areas, labels needed, differences paired by seed.
+
+A `Trace` is one simulated run: one score, one seed, and a metric at each number of labels. Runs of different scores and
+the same seed began with the same labels, so their *differences* are compared: what both share cancels out.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import numpy as np
+from scipy.special import stdtrit
+
+__all__ = [
+    "LOWER_IS_BETTER",
+    "Curve",
+    "Difference",
+    "Standing",
+    "Trace",
+    "area",
+    "curve",
+    "holm",
+    "labels_to_reach",
+    "paired",
+    "signed_rank",
+    "summary",
+    "verdict",
+]
+
+LOWER_IS_BETTER = frozenset({"log_loss"})
+"""Metrics of which less is better."""
+
+_ACRONYMS = {"epig": "EPIG", "bald": "BALD", "badge": "BADGE"}
+
+
+@final
+@dataclass(frozen=True)
+class Trace:
+    """One simulated run. Traces are equal if they asked and found the same, however long it took."""
+
+    score: str
+    seed: int
+    labels: tuple[int, ...]  # known at each evaluation, growing
+    metrics: Mapping[str, tuple[float, ...]]  # name -> one value per entry of `labels`
+    questions: tuple[int, ...]  # positions in the order labelled, the initial ones first
+    seconds: float = field(default=0.0, compare=False)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A metric against the number of labels, over seeds."""
+
+    labels: np.ndarray  # [t]
+    mean: np.ndarray  # [t]
+    error: np.ndarray  # [t], the standard error of the mean; 0 for one run
+    runs: np.ndarray  # [t], how many runs have a value there
+
+
+@final
+@dataclass(frozen=True)
+class Difference:
+    """How much higher a score's metric is than another's, paired by seed."""
+
+    a: str
+    b: str
+    metric: str
+    mean: float  # of a minus b
+    error: float  # the standard error of the mean; 0 for one run
+    low: float  # 95 % interval of the mean, by Student's t; without bounds for one run
+    high: float
+    p_value: float  # of Wilcoxon's signed ranks, two-sided, exact
+    wins: int  # seeds in which a is the better one: higher, or lower for a loss
+    runs: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+@final
+@dataclass(frozen=True)
+class Standing:
+    """Where a score stands among the others: one row of a summary."""
+
+    score: str
+    runs: int
+    final: float  # the mean of the last values
+    final_error: float
+    area: float  # the mean of the areas
+    area_error: float
+    level: float  # 95 % of what the best score has at the end, on average; of a loss, what the worst one has
+    labels_to_level: float | None  # median over seeds; None where half of them or more never get there
+    against: Difference | None  # area of this score minus that of the best other one
+
+
+# ---- one run -------------------------------------------------------------------------------------------------------
+
+
+def area(trace: Trace, *, metric: str = "accuracy") -> float:
+    """The mean of the metric over the labels axis: the trapezoid under the curve over its length, in the metric's unit.
+
+    >>> area(Trace("epig", 0, (2, 3, 6), {"accuracy": (0.25, 0.75, 0.75)}, (5, 1, 2, 0, 3, 4)))
+    0.6875
+    """
+    values, labels = _values(trace, metric), np.asarray(trace.labels, np.float64)
+    if len(values) == 1:
+        return float(values[0])
+    return float(np.diff(labels) @ (values[1:] + values[:-1]) / 2 / (labels[-1] - labels[0]))
+
+
+def labels_to_reach(trace: Trace, level: float, *, metric: str = "accuracy") -> int | None:
+    """The number of labels at which the metric first is as good as `level`; None if it never is.
+
+    The first time, without smoothing: it may fall behind again.
+
+    >>> trace = Trace("epig", 0, (2, 3, 4, 5), {"accuracy": (0.4, 0.7, 0.6, 0.8)}, (5, 1, 2, 0, 3))
+    >>> labels_to_reach(trace, 0.65), labels_to_reach(trace, 0.9)
+    (3, None)
+    """
+    values = _values(trace, metric)
+    reached = np.flatnonzero(values <= level if metric in LOWER_IS_BETTER else values >= level)
+    return trace.labels[reached[0]] if len(reached) else None
+
+
+def _final(trace: Trace, *, metric: str) -> float:
+    return float(_values(trace, metric)[-1])
+
+
+def _values(trace: Trace, metric: str) -> np.ndarray:
+    if metric not in trace.metrics:
+        raise ValueError(f"metric must be one of {', '.join(sorted(trace.metrics))}, but it is {metric!r}.")
+    if not trace.labels:
+        raise ValueError(
+            f"traces must have been evaluated at least once, but {trace.score}, seed {trace.seed}, was not."
+        )
+    return np.asarray(trace.metrics[metric], np.float64)
+
+
+# ---- several runs --------------------------------------------------------------------------------------------------
+
+
+def curve(traces: Iterable[Trace], score: str, *, metric: str = "accuracy") -> Curve:
+    """Mean and standard error over a score's runs at each number of labels that any of them was evaluated at.
+
+    >>> runs = [Trace("epig", seed, (2, 3), {"accuracy": (0.5, 0.5 + seed / 10)}, (0, 1, 2)) for seed in (0, 2)]
+    >>> found = curve(runs, "epig")
+    >>> found.labels, found.mean, found.error.round(6)
+    (array([2, 3]), array([0.5, 0.6]), array([0. , 0.1]))
+    """
+    values: dict[int, list[float]] = {}
+    for trace in _of(traces, score):
+        for count, value in zip(trace.labels, _values(trace, metric).tolist(), strict=True):
+            values.setdefault(count, []).append(value)
+    labels = sorted(values)
+    moments = np.array([_mean_and_error(values[count]) for count in labels])  # [t, 2]
+    runs = np.array([len(values[count]) for count in labels])
+    return Curve(np.array(labels), moments[:, 0], moments[:, 1], runs)
+
+
+def paired(
+    traces: Iterable[Trace], a: str, b: str, *, metric: str = "accuracy", of: Literal["area", "final"] = "area"
+) -> Difference:
+    """Score `a` minus score `b`, in the runs whose seeds they share: of the area, or of the final value.
+
+    The interval is Student's t, mean ± t(0.975, runs - 1) error: with the few seeds that people run, a bootstrap
+    interval is too narrow (docs/simulate.md). Wilcoxon's p is never below 2 / 2^runs: 0.0625 for five seeds.
+
+    >>> def run(score, seed, value):
+    ...     return Trace(score, seed, (2,), {"accuracy": (value,)}, (0, 1))
+    >>> runs = [run("epig", 0, 0.9), run("epig", 1, 0.8), run("bald", 0, 0.5), run("bald", 1, 0.6)]
+    >>> found = paired(runs, "epig", "bald")
+    >>> round(found.mean, 6), round(found.error, 6), found.wins, found.p_value
+    (0.3, 0.1, 2, 0.5)
+    """
+    traces = list(traces)
+    measure = _measure(of)
+    first, second = _by_seed(_of(traces, a)), _by_seed(_of(traces, b))
+    seeds = [seed for seed in first if seed in second]
+    if not seeds:
+        raise ValueError(f"traces must have a seed in which both {a!r} and {b!r} were run, but there is none.")
+    for seed in seeds:
+        if first[seed].labels != second[seed].labels:
+            raise ValueError(
+                f"traces must be evaluated at the same numbers of labels to be compared, but {a!r} and {b!r} differ in "
+                f"seed {seed}. Let both runs finish."
+            )
+    gaps = np.array([measure(first[seed], metric=metric) - measure(second[seed], metric=metric) for seed in seeds])
+    mean, error = _mean_and_error(gaps)
+    reach = float(stdtrit(len(gaps) - 1, 0.975)) * error if len(gaps) > 1 else math.inf
+    wins = int((_sign(metric) * gaps > 0).sum())
+    return Difference(a, b, metric, mean, error, mean - reach, mean + reach, signed_rank(gaps), wins, len(gaps))
+
+
+def summary(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Standing]:
+    """One row per score, in the order in which they occur.
+
+    >>> runs = [Trace(s, 0, (2, 3), {"accuracy": (0.4, v)}, (0, 1, 2)) for s, v in [("random", 0.6), ("epig", 0.8)]]
+    >>> [(row.score, row.final, round(row.area, 3), row.labels_to_level) for row in summary(runs)]
+    [('random', 0.6, 0.5, None), ('epig', 0.8, 0.6, 3.0)]
+    """
+    traces, sign = list(traces), _sign(metric)
+    groups = {score: _of(traces, score) for score in _scores(traces)}
+    finals = {score: _mean_and_error([_final(run, metric=metric) for run in runs]) for score, runs in groups.items()}
+    areas = {score: _mean_and_error([area(run, metric=metric) for run in runs]) for score, runs in groups.items()}
+    ends = [mean for mean, _ in finals.values()]
+    level = max(ends) if metric in LOWER_IS_BETTER else 0.95 * max(ends)
+    rows = []
+    for score, runs in groups.items():
+        other = max((name for name in groups if name != score), key=lambda name: sign * areas[name][0], default=None)
+        needed = [labels_to_reach(run, level, metric=metric) for run in runs]
+        median = float(np.median([math.inf if count is None else count for count in needed]))
+        rows.append(
+            Standing(
+                score,
+                len(runs),
+                *finals[score],
+                *areas[score],
+                level,
+                median if math.isfinite(median) else None,
+                None if other is None else paired(traces, score, other, metric=metric),
+            )
+        )
+    return rows
+
+
+def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
+    """What can be said of the best score against each of the others, in plain sentences.
+
+    "Ahead" is said where the 95 % interval of the paired difference leaves out zero; else no difference was seen.
+
+    >>> runs = [
+    ...     Trace(score, seed, (2,), {"accuracy": (value + seed / 100,)}, (0, 1))
+    ...     for score, value in [("random", 0.5), ("epig", 0.8)]
+    ...     for seed in range(5)
+    ... ]
+    >>> print(verdict(runs))
+    EPIG is ahead of random by 0.300 (0.300 to 0.300) in mean accuracy over the curve, in 5 of 5 seeds.
+    """
+    traces, sign = list(traces), _sign(metric)
+    rows = {row.score: row for row in summary(traces, metric=metric)}
+    best = max(rows, key=lambda score: sign * rows[score].area)
+    lines = [_sentence(paired(traces, best, score, metric=metric)) for score in rows if score != best]
+    if not lines:
+        lines = [f"Only {_shown(best)} was run: there is nothing to compare it with."]
+    if min(row.runs for row in rows.values()) == 1:
+        lines.append("One seed can show anything: run at least five, and twenty for a claim.")
+    return "\n".join(lines)
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """p-values adjusted for there being several of them, by Holm's step-down method, in the order given.
+
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    given = np.asarray(p_values, np.float64)
+    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError(f"p_values must be a list of numbers from 0 to 1, but they are {p_values!r}.")
+    order = np.argsort(given, kind="stable")
+    steps = given[order] * np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def signed_rank(gaps: Sequence[float] | np.ndarray) -> float:
+    """The two-sided p-value of Wilcoxon's signed-rank test, exact, also with ties; zeros are left out.
+
+    Each of the 2^n patterns of signs is as likely as any other if there is no difference; the distribution of the sum
+    of positive ranks over all of them is built rank by rank.
+
+    >>> signed_rank([0.1, 0.2, 0.3, 0.4, 0.5]) == 2 / 2**5
+    True
+    """
+    found = np.round(np.asarray(gaps, np.float64), 12)  # accuracies are fractions: equal ones may differ by a rounding
+    found = found[found != 0]
+    sizes, place, counts = np.unique(np.abs(found), return_inverse=True, return_counts=True)
+    twice = (2 * np.cumsum(counts) - counts + 1)[place] if len(sizes) else np.empty(0, int)  # midranks, times two
+    total = int(twice.sum())
+    chance = np.zeros(total + 1)
+    chance[0] = 1.0
+    for rank in twice:
+        chance[rank:] = (chance[rank:] + chance[: total + 1 - rank]) / 2
+        chance[:rank] /= 2
+    off = np.abs(2 * np.arange(total + 1) - total)
+    return min(1.0, float(chance[off >= abs(2 * int(twice[found > 0].sum()) - total)].sum()))
+
+
+# ---- words and counts ----------------------------------------------------------------------------------------------
+
+
+def _sentence(gap: Difference) -> str:
+    """The difference between the best score and another one in words."""
+    sign, what = _sign(gap.metric), f"in mean {gap.metric.replace('_', ' ')} over the curve"
+    better, (low, high) = sign * gap.mean, sorted((sign * gap.low, sign * gap.high))
+    a, b = _shown(gap.a), _shown(gap.b)
+    if gap.runs == 1:
+        return f"{a} is {better:.3f} better than {b} {what}, in the one seed that was run."
+    interval, seeds = f"({low:.3f} to {high:.3f})", f"in {gap.wins} of {gap.runs} seeds"
+    if low > 0:
+        return f"{a} is ahead of {b} by {better:.3f} {interval} {what}, {seeds}."
+    return f"No difference seen between {a} and {b}: {better:.3f} {interval} {what}, {a} better {seeds}."
+
+
+def _shown(score: str) -> str:
+    return _ACRONYMS.get(score, score)
+
+
+def _sign(metric: str) -> int:
+    return -1 if metric in LOWER_IS_BETTER else 1
+
+
+def _measure(of: str) -> Callable[..., float]:
+    measures = {"area": area, "final": _final}
+    if of not in measures:
+        raise ValueError(f"of must be 'area' or 'final', but it is {of!r}.")
+    return measures[of]
+
+
+def _scores(traces: Iterable[Trace]) -> list[str]:
+    scores = list(dict.fromkeys(trace.score for trace in traces))
+    if not scores:
+        raise ValueError("traces must be runs of a simulation, but there are none.")
+    return scores
+
+
+def _of(traces: Iterable[Trace], score: str) -> list[Trace]:
+    """The runs of a score, in the order of their seeds."""
+    traces = list(traces)
+    found = sorted((trace for trace in traces if trace.score == score), key=lambda trace: trace.seed)
+    if not found:
+        raise ValueError(f"score must be one of {', '.join(_scores(traces))}, but it is {score!r}.")
+    if len(_by_seed(found)) < len(found):
+        raise ValueError(f"traces must hold one run per score and seed, but {score!r} has several of one seed.")
+    return found
+
+
+def _by_seed(traces: Iterable[Trace]) -> dict[int, Trace]:
+    return {trace.seed: trace for trace in traces}
+
+
+def _mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The mean and its standard error; 0 for one value."""
+    n = len(values)
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(n)) if n > 1 else 0.0

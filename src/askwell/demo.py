@@ -1,0 +1,265 @@
+"""A demonstration: the paper's "redundant" setting on handwritten digits that come with scikit-learn.
+
+Anybody can label anything, but only 1s and 7s will ever have to be told apart. Random and BALD spend most labels on
+other digits; EPIG looks at the targets, and asks for what matters.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from askwell.curves import Trace, area
+from askwell.models.forest import ForestModel, forest
+from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
+from askwell.report.styles import score_name
+from askwell.seeds import rng_for
+from askwell.simulate import Simulation, simulate
+
+__all__ = ["RedundantDigits", "redundant_digits", "run_demo"]
+
+TASK = (1, 7)
+CLASSES = ("1", "7", "neither")
+SCORES = ("random", "bald", "epig")
+POOL, TARGETS, TEST = 80, 40, 59  # images of each digit; the last two of 1 and 7 only
+TREES = 100
+SHOWN = 24  # first questions in the report
+TITLE = "Which digits are worth a label?"
+ONE_SPLIT = (
+    "All seeds share one split of the images; the intervals do not cover other splits (docs/report.md has some)."
+)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RedundantDigits:
+    """A pool of all digits, for the task of telling 1s from 7s."""
+
+    x: np.ndarray  # [n, 64], the pool
+    y: np.ndarray  # [n], "1", "7" or "neither"
+    digits: np.ndarray  # [n], what they really are
+    targets: np.ndarray  # [m, 64], 1s and 7s without labels
+    test: tuple[np.ndarray, np.ndarray]  # 1s and 7s
+
+    def first_labels(self, rng: np.random.Generator) -> list[int]:
+        """Positions of two 1s, two 7s, and one image each of two other digits, as in the paper."""
+        others = rng.choice([digit for digit in range(10) if digit not in TASK], 2, replace=False).tolist()
+        return [
+            int(position)
+            for digit, count in [*((digit, 2) for digit in TASK), *((digit, 1) for digit in others)]
+            for position in rng.choice(np.flatnonzero(self.digits == digit), count, replace=False)
+        ]
+
+
+def redundant_digits(seed: int) -> RedundantDigits:
+    """scikit-learn's digits, divided at random into pool, targets and test; no image is in two of them.
+
+    >>> digits = redundant_digits(0)
+    >>> digits.x.shape, digits.targets.shape, digits.test[0].shape
+    ((800, 64), (80, 64), (118, 64))
+    """
+    from sklearn.datasets import load_digits
+
+    x, digits = load_digits(return_X_y=True)
+    rng = rng_for(seed, 0, "demo split")
+    pool, targets, test = list[int](), list[int](), list[int]()
+    for digit in range(10):
+        places = rng.permutation(np.flatnonzero(digits == digit)).tolist()
+        pool += places[:POOL]
+        if digit in TASK:
+            targets += places[POOL : POOL + TARGETS]
+            test += places[POOL + TARGETS : POOL + TARGETS + TEST]
+    pool = rng.permutation(pool).tolist()  # or a tie between candidates would go to the 0s
+    labels = np.where(np.isin(digits, TASK), digits.astype(str), CLASSES[2])
+    return RedundantDigits(x[pool], labels[pool], digits[pool], x[targets], (x[test], labels[test]))
+
+
+def run_demo(
+    *,
+    seeds: Iterable[int] = range(5),
+    budget: int = 60,
+    folder: str | os.PathLike[str] = "askwell-demo",
+    processes: int | None = None,
+    echo: Callable[[str], Any] = print,
+) -> Path:
+    """Simulate, show, and write `report.html` and `result.json` to the folder; returns the report's path.
+
+    The split is the same for all seeds, initial labels and forests differ; docs/report.md has other splits. A run that
+    was interrupted goes on when this is called again with the same folder.
+    """
+    digits, seeds, place = redundant_digits(0), list(seeds), Path(folder)
+    echo(_introduction(digits, seeds, budget))
+    with _live(echo) as progress:
+        found = simulate(
+            ForestModel(forest(trees=TREES).estimator.set_params(n_jobs=1)),  # the runs share the processors
+            digits.x,
+            digits.y,
+            test=digits.test,
+            targets=digits.targets,
+            scores=SCORES,
+            classes=CLASSES,
+            initial=digits.first_labels,
+            budget=budget,
+            seeds=seeds,
+            processes=processes,
+            folder=place / "steps" / f"budget-{budget}",
+            progress=progress,
+        )
+    found.save(place / "result.json")
+    report = html_report(
+        found,
+        place / "report.html",
+        title=TITLE,
+        intro=_story(digits),
+        figures=[_first_questions(digits, found)],
+        repeat=f"askwell demo --seeds {len(seeds)} --budget {budget}",
+    )
+    echo(terminal_curves(found.traces, **_look()))
+    echo(f"\n{found.table()}\n\n{found.verdict()}\n{_shares_in_words(digits, found)}\n{ONE_SPLIT}\n\nReport: {report}")
+    return report
+
+
+# ---- words and pictures --------------------------------------------------------------------------------------------
+
+
+def _introduction(digits: RedundantDigits, seeds: Sequence[int], budget: int) -> str:
+    return (
+        f"{TITLE}\n\n"
+        f"A pool of {len(digits.x)} handwritten digits, {POOL} of each. A label says 1, 7 or neither, and costs.\n"
+        f"The model will only meet 1s and 7s; {len(digits.targets)} such images, unlabelled, are the targets.\n"
+        f"Which images are worth a label? Three answers, {budget} labels each, {len(seeds)} times:\n\n"
+        "  random  any\n"
+        "  BALD    those that tell most about the model\n"
+        "  EPIG    those that tell most about predictions on the targets\n"
+    )
+
+
+def _story(digits: RedundantDigits) -> str:
+    return (
+        f"The pool holds {len(digits.x)} images of handwritten digits, {POOL} of each. But the model will only ever "
+        "meet 1s and 7s. A person can label an image as 1, 7 or neither, and each label costs.\n\n"
+        "Random chooses blindly. BALD asks for what tells most about the model, and so learns about all digits. EPIG "
+        f"is shown {len(digits.targets)} unlabelled images of the kind the model will meet, and asks for what tells "
+        "most about predictions on them.\n\n"
+        "All are judged on other 1s and 7s, where “neither” is always wrong. It is nearly all that random and BALD get "
+        "wrong: every label of another digit makes a model readier to say it, so accuracy falls before it rises. "
+        + ONE_SPLIT
+    )
+
+
+def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
+    """The first images that each score asked for, in the first seed."""
+    seed = min(trace.seed for trace in found.traces)
+    rows = []
+    for trace in found.traces:
+        if trace.seed == seed:
+            asked = _asked(trace)[:SHOWN]
+            tiles = [
+                Tile(digits.x[i].reshape(8, 8) / 16, str(digits.digits[i]), marked=digits.digits[i] in TASK)
+                for i in asked
+            ]
+            hits = sum(tile.marked for tile in tiles)
+            note = f"{hits} of the first {len(asked)} are 1s or 7s"
+            rows.append(Row(score_name(trace.score), tiles, note=note, score=trace.score))
+    caption = f"In the order asked, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
+    return gallery("What each of them asked first", rows, caption=caption)
+
+
+def _shares_in_words(digits: RedundantDigits, found: Simulation) -> str:
+    """How often each score asked for a 1 or a 7."""
+    shares: dict[str, list[bool]] = {}
+    for trace in found.traces:
+        shares.setdefault(trace.score, []).extend(bool(digits.digits[i] in TASK) for i in _asked(trace))
+    said = ", ".join(f"{np.mean(hits):.0%} by {score_name(score)}" for score, hits in shares.items() if hits)
+    return f"Questions about 1s and 7s, which are 20% of the pool: {said}." if said else "Nothing was asked."
+
+
+def _asked(trace: Trace) -> tuple[int, ...]:
+    """The questions after the initial labels."""
+    return trace.questions[trace.labels[0] :]
+
+
+# ---- while it runs -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _live(echo: Callable[[str], Any]) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
+    """What to call after every step: redraws the curves on a terminal, else says now and then how it goes."""
+    traces: dict[tuple[str, int], Trace] = {}
+    if not _is_terminal():
+        yield _in_lines(traces, echo)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    look = _look()  # before standard output is taken over
+    with Live(console=Console(), auto_refresh=False, transient=True) as live:
+        yield _in_place(traces, live, look)
+
+
+def _in_lines(traces: dict[tuple[str, int], Trace], echo: Callable[[str], Any]) -> Callable[..., None]:
+    """A line at every tenth of the way."""
+    said = 0
+
+    def progress(done: int, total: int, latest: dict[str, Any]) -> None:
+        nonlocal said
+        _keep(traces, latest)
+        if 10 * done // total > said:
+            said = 10 * done // total
+            echo(f"{10 * said:3d} %  {_so_far(traces)}")
+
+    return progress
+
+
+def _in_place(traces: dict[tuple[str, int], Trace], live: Any, look: dict[str, Any]) -> Callable[..., None]:
+    """The curves so far, four times a second at most."""
+    from rich.text import Text
+
+    drawn = 0.0
+
+    def progress(done: int, total: int, latest: dict[str, Any]) -> None:
+        nonlocal drawn
+        _keep(traces, latest)
+        if time.monotonic() - drawn > 0.25 or done == total:
+            drawn = time.monotonic()
+            bar = "=" * (40 * done // total)
+            text = f"{terminal_curves(traces.values(), **look)}\n\n[{bar:<40}] {done / total:4.0%}\n{_so_far(traces)}"
+            live.update(Text.from_ansi(text), refresh=True)
+
+    return progress
+
+
+def _keep(traces: dict[tuple[str, int], Trace], latest: dict[str, Any]) -> None:
+    traces[latest["score"], latest["seed"]] = Trace(**latest)
+
+
+def _so_far(traces: dict[tuple[str, int], Trace]) -> str:
+    """The mean accuracy of each score up to here."""
+    means = {score: [area(run) for (name, _), run in traces.items() if name == score] for score in SCORES}
+    said = ", ".join(f"{score_name(score)} {np.mean(values):.3f}" for score, values in means.items() if values)
+    return f"mean accuracy so far: {said}"
+
+
+def _look() -> dict[str, Any]:
+    """How curves can be drawn on standard output: how wide, and with which letters and colours."""
+    width = max(40, min(72, shutil.get_terminal_size().columns - 1))
+    return {"width": width, "colour": _is_terminal(), "plain": not _speaks_unicode()}
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _speaks_unicode() -> bool:
+    try:
+        "⣿┤±".encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError, AttributeError):
+        return False
+    return True

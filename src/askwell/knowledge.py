@@ -1,0 +1,193 @@
+"""What follows from the labels so far: a posterior, targets, and the scores of what could be asked next.
+
+Made once for each set of labels and kept until there are others, so that asking again costs nothing.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from askwell.information.categorical import bald, pairwise_epig
+from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.pool import Pool
+from askwell.scoring import Question, best_items, score_items
+from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
+from askwell.targets import Sample, Targets
+
+__all__ = ["Explanation", "Knowledge", "learn", "spread_out"]
+
+FIRST_ROWS = 2000  # candidates looked at for the first questions
+
+
+@final
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item is worth asking, or not."""
+
+    item: Any
+    label: Any  # what was told, or None
+    belief: dict[Any, float]  # p(y|x) now
+    score: float  # EPIG(x), in nats
+    bald: float  # what its label would tell about the model itself
+    informs: tuple[tuple[int, float], ...]  # (target, I(y; y*)) in nats, the most informed first
+    target_beliefs: tuple[dict[Any, float], ...]  # p(y*|x*) of those targets, in the same order
+    targets: Any  # the inputs that these numbers count
+
+    def __str__(self) -> str:
+        lines = [
+            f"item {self.item!r}" + ("" if self.label is None else f", labelled {self.label!r}"),
+            f"  believed to be {_in_words(self.belief)}",
+            f"  its label is expected to tell {self.score:.4f} nats about a target's, {self.bald:.4f} about the model",
+        ]
+        for (target, nats), belief in zip(self.informs, self.target_beliefs, strict=True):
+            lines.append(f"  {nats:.4f} nats about target {target}, believed to be {_in_words(belief)}")
+        return "\n".join(lines)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """A posterior, the targets of this step, and what has been found out about the pool so far."""
+
+    posterior: Posterior
+    sample: Sample
+    question: Question
+    found: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores
+
+    def choose(
+        self, score: Any, batch: Any, size: int, *, free: np.ndarray, pending: Sequence[int], rng: np.random.Generator
+    ) -> list[tuple[int, float | None]]:
+        """(position, score) of `size` of the items that are `free [n]`, while the `pending` ones wait for answers."""
+        if size == 1 and len(pending) == 0 and as_batch(batch) is joint:
+            batch = "top"  # the same item, without a shortlist
+        wanted = wants(batch)
+        if not wanted.scores:
+            positions = np.flatnonzero(free)
+            scores = np.zeros(len(positions))
+        elif wanted.shortlist is None:
+            positions, scores = self._all(score, free)
+        else:
+            positions, scores = self._best(score, free, wanted.count(size, int(free.sum())))
+        candidates = Candidates(
+            scores,
+            self._beliefs(wanted, positions),
+            self.question.target_probs if wanted.targets else None,
+            self.question.weights if wanted.targets else None,
+            self._beliefs(wanted, np.array(pending, np.intp)),
+            x=self._features(positions) if wanted.features else None,
+            labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
+        )
+        chosen = select(batch, candidates, size, rng=rng)
+        return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
+
+    def explain(self, position: int, *, label: Any, size: int) -> Explanation:
+        """What an item's label would tell, and about which targets most."""
+        probs, target_probs = self.question.predict([position]), self.question.target_probs
+        pairs = np.asarray(pairwise_epig(probs, target_probs), np.float64)[0]
+        weights, classes = self.question.weights, self.posterior.classes
+        order = np.argsort(-pairs, kind="stable")[:size]
+        return Explanation(
+            item=self.question.items.ids[position],
+            label=label,
+            belief=_named(classes, probs[0]),
+            score=float(pairs.mean() if weights is None else pairs @ weights),
+            bald=float(bald(probs)[0]),
+            informs=tuple((int(target), float(pairs[target])) for target in order),
+            target_beliefs=tuple(_named(classes, np.asarray(target_probs)[target]) for target in order),
+            targets=self.sample.x,
+        )
+
+    def _best(self, score: Any, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best free items; found once with some to spare, since the next ones asked for will be among them."""
+        positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
+        if free[positions].sum() < min(size, free.sum()):
+            taken = int((~free[self.question.asked]).sum())
+            positions, scores = best_items(self.question, score, 2 * size + taken)
+            self.found["best"] = positions, scores
+        keep = np.flatnonzero(free[positions])[:size]
+        return positions[keep], scores[keep]
+
+    def _all(self, score: Any, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if "all" not in self.found:
+            self.found["all"] = self.question.asked, score_items(self.question, score)
+        positions, scores = self.found["all"]
+        return positions[free[positions]], scores[free[positions]]
+
+    def _beliefs(self, wanted: Wants, positions: np.ndarray) -> np.ndarray | None:
+        """`[n, k, c]` of these items, `[n, 1, c]` where the mean will do, or None."""
+        if wanted.beliefs == "none" or len(positions) == 0:
+            return None
+        if wanted.beliefs == "draws":
+            return self.question.predict(positions)
+        part = dataclasses.replace(self.question, positions=positions)
+        return np.concatenate([probs.mean(axis=1, keepdims=True) for _, probs in part.chunks(shown="predicting")])
+
+    def _features(self, positions: np.ndarray) -> np.ndarray | None:
+        return _features(self.question.items.take(positions)) if len(positions) else None
+
+
+def learn(
+    model: Model,
+    pool: Pool,
+    targets: Targets,
+    *,
+    positions: Sequence[int],
+    labels: Sequence[Any],
+    classes: Sequence[Any],
+    rng: Callable[[str], np.random.Generator],
+) -> Knowledge:
+    """Fit the model to the labels of the items at these positions, and draw the targets of this step."""
+    posterior = fit_model(model, pool.take(positions), list(labels), rng=rng("fit"), classes=classes)
+    sample = targets.sample(
+        pool, lambda x: np.asarray(posterior.predict(x)), classes=posterior.classes, rng=rng("targets")
+    )
+    unlabelled = np.ones(len(pool), bool)
+    unlabelled[list(positions)] = False
+    question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
+    return Knowledge(posterior, sample, question, {})
+
+
+def spread_out(pool: Pool, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """`size` of these positions for questions asked before there is a model.
+
+    Typical inputs of different clusters of a random part of the pool, away from those that are `done`; any inputs where
+    there are no numeric features to tell them apart.
+    """
+    some = np.sort(rng.choice(places, min(max(FIRST_ROWS, size), len(places)), replace=False))
+    x = _features(pool.take(some))
+    if x is None or size == len(some):
+        return rng.permutation(some)[:size]
+    scale = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
+    labelled = None if len(done) == 0 else _features(pool.take(done))
+    candidates = Candidates(
+        scores=np.zeros(len(some)),
+        x=x / scale,
+        labelled=None if labelled is None else labelled / scale,
+    )
+    chosen: np.ndarray = some[select("typiclust", candidates, size, rng=rng)]
+    return chosen
+
+
+def _features(x: Any) -> np.ndarray | None:
+    """Inputs as `[n, d]` numbers, or None where they are none."""
+    try:
+        values = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        return None
+    if values.ndim < 2 or not np.isfinite(values).all():
+        return None
+    flat: np.ndarray = values.reshape(len(values), -1)
+    return flat
+
+
+def _named(classes: Sequence[Any], probs: np.ndarray) -> dict[Any, float]:
+    """Class -> mean probability of `probs [k, c]`."""
+    return dict(zip(classes, probs.mean(axis=0).tolist(), strict=True))
+
+
+def _in_words(belief: dict[Any, float]) -> str:
+    likely = sorted(belief.items(), key=lambda pair: -pair[1])[:3]
+    return ", ".join(f"{label!r} {share:.2f}" for label, share in likely)

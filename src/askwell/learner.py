@@ -1,0 +1,274 @@
+"""The loop: ask which labels are worth having, tell them, predict. Everything that is told goes through the store."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from askwell.acquisition import as_score
+from askwell.knowledge import Explanation, Knowledge, learn, spread_out
+from askwell.models import as_model
+from askwell.models.protocol import Posterior
+from askwell.pool import as_pool, plain
+from askwell.seeds import rng_for
+from askwell.selection import as_batch
+from askwell.store import open_store
+from askwell.store.records import Store
+from askwell.store.run import Entry, Run, id_of, text_of
+from askwell.store.state import State
+from askwell.targets import as_targets
+
+__all__ = ["Learner"]
+
+
+@final
+class Learner:
+    """Asks for the labels that are expected to tell most about predictions on the targets.
+
+    `pool` is an array, a data frame, a list of inputs or a path; ids are the frame's index or row numbers, or `ids`.
+    `targets` are inputs like those the model will meet: an array or a frame, or something from `askwell.targets`; None
+    takes them from the pool. `score` is a name from `askwell.acquisition` or a function, `batch` a name from
+    `askwell.selection` or a function; by default several questions are chosen jointly for EPIG, else by score alone.
+    `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
+    the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> learner = Learner(RandomForestClassifier(30), x, seed=0)
+    >>> learner.tell([0, 1, 2], x[:3, 0] > 0)
+    >>> (item,) = learner.ask()
+    >>> learner.ask() == [item]  # until it is answered
+    True
+    >>> learner.tell([item], [x[item, 0] > 0])
+    >>> learner.predict_proba(x[:5]).shape
+    (5, 2)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        pool: Any,
+        *,
+        targets: Any = None,
+        score: Any = "epig",
+        classes: Sequence[Any] | None = None,
+        seed: int = 0,
+        store: str | Store | None = None,
+        batch: Any = None,
+        ids: Iterable[Any] | None = None,
+        run: str = "main",
+    ) -> None:
+        self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
+        self._score = score
+        self._batch = batch if batch is not None else ("joint" if score == "epig" else "top")
+        as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
+        self._classes = None if classes is None else _checked_classes(classes)
+        self._seed = seed
+        self._known: tuple[int, Knowledge] | None = None
+        self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
+        self._begin()
+
+    # ---- the loop ----
+
+    def ask(self, size: int = 1) -> list[Any]:
+        """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
+
+        Questions that were asked and not answered are given again, also those of a learner that has died, before new
+        ones are made up. Until labels of two classes are known the questions spread over the pool.
+        """
+        if not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
+        session, asked = self._run.store.session(), list[Any]()
+
+        def questions(state: State) -> list[Entry]:
+            held = self._run.mine(state)[:size]
+            chosen = self._choose(state, int(size) - len(held))
+            asked[:] = [self._id(item) for item in held] + [self._pool.ids[place] for place, _ in chosen]
+            return [
+                Entry("question", item, {"session": session, "score": state.pending[item].score, "again": True})
+                for item in held
+                if state.pending[item].session != session
+            ] + [
+                Entry("question", text_of(self._pool.ids[place]), {"session": session, "score": score})
+                for place, score in chosen
+            ]
+
+        self._run.change(questions)
+        return asked
+
+    def tell(self, ids: Any, labels: Any) -> None:
+        """Record labels, durably. A label for an item that has one corrects it; the same one again changes nothing."""
+        items, values = self._texts(ids), [self._checked_label(value) for value in _listed("labels", labels)]
+        if len(items) != len(values):
+            raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
+        self._run.change(
+            lambda state: [
+                Entry("label", item, {"label": label})
+                for item, label in zip(items, values, strict=True)
+                if item not in state.labels or _kind(state.labels[item]) != _kind(label)
+            ]
+        )
+
+    def withdraw(self, ids: Any) -> None:
+        """Take labels back. The items may be asked again."""
+        items = self._texts(ids)
+        self._run.change(lambda state: [Entry("withdrawal", item, {}) for item in items if item in state.labels])
+
+    def skip(self, ids: Any, *, reason: str = "") -> None:
+        """Do not ask about these items again. Telling their labels is still welcome."""
+        items = self._texts(ids)
+        self._run.change(
+            lambda state: [
+                Entry("skip", item, {"reason": reason})
+                for item in items
+                if item not in state.labels and state.skipped.get(item) != reason
+            ]
+        )
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """p(y|x) `[n, c]`, the mean over the posterior's draws; columns as in `classes`."""
+        mean: np.ndarray = np.asarray(self.posterior.predict(x)).mean(axis=1)
+        return mean
+
+    def explain(self, item: Any, *, size: int = 5) -> Explanation:
+        """What an item's label would tell, about which `size` targets most, and what the model believes now."""
+        place, state = self._pool.position(item), self._run.state()
+        label = state.labels.get(text_of(self._pool.ids[place]))
+        return self._knowledge(state).explain(place, label=label, size=size)
+
+    # ---- what is known ----
+
+    @property
+    def labels(self) -> dict[Any, Any]:
+        """id -> label, in the order in which they were first told."""
+        return {self._id(item): label for item, label in self._run.state().labels.items()}
+
+    @property
+    def pending(self) -> list[Any]:
+        """The ids that were asked, by any learner of the run, and not answered yet."""
+        return [self._id(item) for item in self._run.state().pending]
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels that can occur, in the order of `predict_proba`'s columns."""
+        return self._classes_in(self._run.state())
+
+    @property
+    def posterior(self) -> Posterior:
+        """What is believed after the labels so far."""
+        return self._knowledge(self._run.state()).posterior
+
+    def close(self) -> None:
+        """Close the store. Everything told is there already; what is pending is free for the next learner."""
+        self._run.store.close()
+
+    def __enter__(self) -> "Learner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """Write down which run this is, or make sure that it is the one that was begun."""
+        named = {"score": self._score, "batch": self._batch}
+        settings = {name: getattr(value, "__name__", str(value)) for name, value in named.items()} | {
+            "seed": self._seed,
+            "classes": self._classes,
+            "targets": repr(self._targets),
+            "items": len(self._pool),
+            "ids": hashlib.sha256("\n".join(map(text_of, self._pool.ids)).encode()).hexdigest()[:16],
+        }
+        state = self._run.change(lambda state: [] if state.settings else [Entry("run", None, settings)])
+        for name in ("seed", "items", "ids", "classes"):
+            if state.settings[name] != settings[name]:
+                raise ValueError(
+                    f"the run {self._run.name!r} of this store was begun with other {name}: {state.settings[name]!r}, "
+                    f"and now it is {settings[name]!r}. Open it as it was begun, or give run= another name."
+                )
+
+    def _choose(self, state: State, size: int) -> list[tuple[int, float | None]]:
+        """(position, score) of new questions: neither labelled, nor pending, nor skipped."""
+        free = np.ones(len(self._pool), bool)
+        for items in (state.labels, state.pending, state.skipped):
+            free[[self._position(item) for item in items]] = False
+        size = min(size, int(free.sum()))
+        if size <= 0:
+            return []
+        rng = rng_for(self._seed, state.questions, "batch")
+        if len({_kind(label) for label in state.labels.values()}) < 2:
+            done = np.flatnonzero(~free)
+            return [(int(i), None) for i in spread_out(self._pool, np.flatnonzero(free), size, done=done, rng=rng)]
+        waiting = [self._position(item) for item in state.pending]
+        return self._knowledge(state).choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
+
+    def _knowledge(self, state: State) -> Knowledge:
+        """What follows from the labels; the same one until they change."""
+        if self._known is None or self._known[0] != state.changes:
+            if not state.labels:
+                raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
+            fixed = {"targets": 0} if self._targets.fixed else {}
+            knowledge = learn(
+                self._model,
+                self._pool,
+                self._targets,
+                positions=[self._position(item) for item in state.labels],
+                labels=list(state.labels.values()),
+                classes=self._classes_in(state),
+                rng=lambda purpose: rng_for(self._seed, fixed.get(purpose, state.changes), purpose),
+            )
+            self._known = state.changes, knowledge
+        return self._known[1]
+
+    # ---- ids and labels ----
+
+    def _texts(self, ids: Any) -> list[str]:
+        """Ids of the pool as the text they are kept as."""
+        given = _listed("ids", ids)
+        items = [text_of(self._pool.ids[self._pool.position(item)]) for item in given]
+        if len(set(items)) < len(items):
+            twice = next(item for place, item in enumerate(given) if items[place] in items[:place])
+            raise ValueError(f"ids must all be different, but {twice!r} occurs more than once.")
+        return items
+
+    def _position(self, item: str) -> int:
+        return self._pool.position(id_of(item))
+
+    def _id(self, item: str) -> Any:
+        return self._pool.ids[self._position(item)]
+
+    def _classes_in(self, state: State) -> list[Any]:
+        if self._classes is not None:
+            return self._classes
+        return sorted({_kind(label): label for label in state.labels.values()}.values())
+
+    def _checked_label(self, value: Any) -> Any:
+        label = plain(value)
+        if not isinstance(label, str | int | float) or label != label:
+            raise ValueError(f"labels must be text, numbers or truth values, but one is {value!r}.")
+        if self._classes is not None:
+            if all(_kind(label) != _kind(known) for known in self._classes):
+                raise ValueError(f"labels must be among the classes {self._classes}, but one is {label!r}.")
+            return label
+        told = next(iter(self._run.state().labels.values()), label)
+        if isinstance(told, str) != isinstance(label, str):
+            raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which was told before.")
+        return label
+
+
+def _checked_classes(classes: Sequence[Any]) -> list[Any]:
+    known = [plain(label) for label in classes]
+    if len(known) < 2 or len({_kind(label) for label in known}) < len(known):
+        raise ValueError(f"classes must be two or more different labels, but they are {known!r}.")
+    return known
+
+
+def _kind(label: Any) -> tuple[bool, Any]:
+    """Equal for labels that are equal and of one kind: 1 and True are not."""
+    return isinstance(label, bool), label
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise ValueError(f"{name} must be a list, but it is {values!r}. Try [{values!r}].")
+    return list(values)

@@ -1,0 +1,113 @@
+"""The pool: inputs that could be asked about, each with the id its owner gave it.
+
+A pool is anything with a length and rows: an array, a data frame, a list of inputs, the path of a table or of a saved
+array. What comes out of `take` is what the model gets, and nothing is copied before that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+__all__ = ["Pool", "as_pool", "plain", "rows"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Inputs and their ids, in order.
+
+    >>> pool = as_pool(np.arange(6.0).reshape(3, 2))
+    >>> len(pool), pool.ids, pool.take([2])
+    (3, (0, 1, 2), array([[4., 5.]]))
+    """
+
+    x: Any
+    ids: tuple[Any, ...]
+    positions: dict[Any, int]  # id -> its place in `ids`
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, positions: Any) -> Any:
+        """The inputs at these positions, as the model wants them."""
+        return rows(self.x, positions)
+
+    def position(self, item: Any) -> int:
+        """Where the item with this id stands."""
+        try:
+            return self.positions[plain(item)]
+        except (KeyError, TypeError):
+            shown = ", ".join(repr(known) for known in self.ids[:3])
+            raise ValueError(
+                f"ids must be ids of the pool's {len(self)} items ({shown}{', ...' if len(self) > 3 else ''}), "
+                f"but {item!r} is none of them. Ids are the data frame's index, or row numbers."
+            ) from None
+
+
+def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
+    """A pool over an array, a data frame, a list of inputs, or the path of a table or a saved array.
+
+    Ids are `ids`, else the frame's index, else row numbers; they must all be different.
+    """
+    if isinstance(pool, Pool):
+        return pool
+    x = _opened(pool) if isinstance(pool, str | Path) else pool
+    if not hasattr(x, "__len__") and not hasattr(x, "shape"):
+        raise ValueError(
+            f"pool must be an array, a data frame, a list of inputs or a path, but it is {type(x).__name__}. "
+            "Try list(pool) for a generator."
+        )
+    n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
+    if n == 0:
+        raise ValueError("pool must have at least one input to ask about, but it is empty.")
+    if getattr(x, "ndim", 2) == 1 and getattr(getattr(x, "dtype", None), "kind", "O") in "fiub":
+        raise ValueError(
+            f"pool must have one row per input, but it is a plain list of {n} numbers. "
+            "Try pool.reshape(-1, 1) if each input is one number."
+        )
+    given = ids if ids is not None else (x.index if hasattr(x, "iloc") else range(n))
+    known = tuple(plain(item) for item in given)
+    if len(known) != n:
+        raise ValueError(f"ids must have one id per input, but there are {len(known)} ids and {n} inputs.")
+    positions = {item: place for place, item in enumerate(known)}
+    if len(positions) < n:
+        twice = next(item for place, item in enumerate(known) if positions[item] != place)
+        raise ValueError(
+            f"ids must all be different, but {twice!r} occurs more than once. "
+            "Try frame.reset_index(), or give ids of your own."
+        )
+    return Pool(x, known, positions)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for; anything else as it is.
+
+    >>> plain(np.int64(3)), plain("a")
+    (3, 'a')
+    """
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def rows(x: Any, positions: Any) -> Any:
+    """The inputs of an array, data frame or list at these positions, in the same kind of thing."""
+    places = np.asarray(positions, np.intp)
+    if hasattr(x, "iloc"):
+        return x.iloc[places]
+    if isinstance(x, Sequence):
+        return [x[place] for place in places.tolist()]
+    return x[places]
+
+
+def _opened(path: str | Path) -> Any:
+    """What the file holds: a saved array, or the numeric and encoded columns of a table."""
+    file = Path(path)
+    if not file.exists():
+        raise ValueError(f"pool must be the path of a file, but {str(path)!r} does not exist.")
+    if file.suffix == ".npy":
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    from askwell.tables import encoded, read_table
+
+    return encoded(read_table(file)).x

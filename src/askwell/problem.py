@@ -1,0 +1,303 @@
+"""What is simulated: a pool whose labels are known, a test set, and everything that decides how a run goes. Checked."""
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from inspect import isroutine
+from typing import Any, final
+
+import numpy as np
+
+from askwell.acquisition import as_score
+from askwell.models import as_model
+from askwell.models.protocol import class_codes
+from askwell.pool import Pool, as_pool, plain
+from askwell.seeds import rng_for
+from askwell.selection import as_batch
+from askwell.targets import Targets, as_targets
+
+__all__ = ["Problem", "pose"]
+
+PACKAGES = ("askwell", "numpy", "scipy", "scikit-learn")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that a run needs but its score and seed."""
+
+    model: Callable[[int], Any]  # seed -> model
+    pool: Pool  # its ids are positions
+    labels: Sequence[Any]  # [n], the answers
+    classes: Sequence[Any]
+    test: tuple[Any, np.ndarray]  # inputs, and the columns of their classes
+    targets: Targets
+    scores: Mapping[str, Any]  # name -> name or function
+    starts: Mapping[int, Sequence[int]]  # seed -> positions labelled at the start
+    limit: int  # labels at the end of a run
+    size: int
+    batch: Any
+    ids: Sequence[Any] | None  # what the owner of the pool calls its items
+    settings: Mapping[str, Any]  # all of it in words that JSON can hold
+
+    def steps(self, seed: int) -> int:
+        """How many steps a run takes; telling the initial labels is one."""
+        start = len(self.starts[seed])
+        return (start > 0) + math.ceil((self.limit - start) / self.size)
+
+
+def pose(
+    model: Any,
+    x: Any,
+    y: Any,
+    *,
+    test: Any,
+    targets: Any,
+    scores: Any,
+    initial: Any,
+    budget: int,
+    seeds: Iterable[int],
+    size: int,
+    classes: Sequence[Any] | None,
+    batch: Any,
+    ids: Iterable[Any] | None,
+) -> Problem:
+    """The problem that the arguments of `askwell.simulate` describe; refuses what cannot be run."""
+    labels = _labels("y", y)
+    x, n = _inputs("x", x), len(labels)
+    if _size(x) != n:
+        raise ValueError(f"x and y must be of the same length, but they have {_size(x)} and {n}.")
+    known = _classes(classes, labels)
+    seeds = _numbers("seeds", seeds)
+    starts = {seed: _start(initial, labels, known, rng_for(seed, 0, "initial")) for seed in seeds}
+    budget = _budget(budget, starts, initial, known)
+    chosen, aim = _scores(scores), as_targets(targets)
+    if batch is not None:
+        as_batch(batch)
+    size = _count("size", size)
+    test_x, codes = _test(test, known)
+    settings = {
+        "model": _words(model),
+        "n": n,
+        "test": len(codes),
+        "classes": known,
+        "targets": _words(aim),
+        "scores": list(chosen),
+        "initial": _initial_words(initial),
+        "budget": budget,
+        "size": size,
+        "batch": None if batch is None else _words(batch),
+        "seeds": seeds,
+        "data": _fingerprint(x, labels, test_x, codes, None if targets is aim else targets),
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+    return Problem(
+        model=_model(model),
+        pool=as_pool(x, ids=range(n)),
+        labels=labels,
+        classes=known,
+        test=(test_x, codes),
+        targets=aim,
+        scores=chosen,
+        starts=starts,
+        limit=min(budget, n),
+        size=size,
+        batch=batch,
+        ids=None if ids is None else [_plain_id(item) for item in as_pool(x, ids=ids).ids],
+        settings=settings,
+    )
+
+
+# ---- labels --------------------------------------------------------------------------------------------------------
+
+
+def _labels(name: str, y: Any) -> list[Any]:
+    """Labels as plain values of one kind: text, numbers or truth values, none of them missing."""
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a list of labels, one per input, but it is {y!r}.")
+    values = [plain(value) for value in (y.tolist() if hasattr(y, "tolist") else list(y))]
+    for row, value in enumerate(values):
+        if not isinstance(value, str | int | float) or value != value:
+            raise ValueError(
+                f"{name} must hold a label for every input (text, numbers or truth values), but {name}[{row}] is "
+                f"{value!r}. Leave inputs without a label out of both."
+            )
+        if _kind(value) is not _kind(values[0]):
+            raise ValueError(
+                f"{name} must hold labels of one kind, but {name}[{row}] is {value!r} and {name}[0] is {values[0]!r}. "
+                "Try [str(label) for label in labels]."
+            )
+    return values
+
+
+def _kind(label: Any) -> type:
+    return type(label) if isinstance(label, str | bool) else float
+
+
+def _among(label: Any, classes: Sequence[Any]) -> bool:
+    return label in classes and _kind(label) is _kind(classes[0])  # True is not 1
+
+
+def _inputs(name: str, x: Any) -> Any:
+    """Rows of inputs: an array, a data frame, a list."""
+    if isinstance(x, str) or not (hasattr(x, "shape") or hasattr(x, "__len__")):
+        raise ValueError(f"{name} must be an array, a data frame or a list of inputs, but it is {type(x).__name__}.")
+    return x
+
+
+def _size(x: Any) -> int:
+    return int(x.shape[0]) if hasattr(x, "shape") else len(x)
+
+
+def _plain_id(item: Any) -> Any:
+    return item if isinstance(item, str | int | float) else str(item)
+
+
+def _classes(classes: Sequence[Any] | None, labels: Sequence[Any]) -> list[Any]:
+    """The classes in column order; those of the labels if none are given."""
+    known = sorted(set(labels)) if classes is None else _labels("classes", classes)
+    if len(known) < 2:
+        raise ValueError(
+            f"y must hold labels of two or more classes, but there is only {known}. Give classes= all that can occur."
+        )
+    strange = next((label for label in labels if not _among(label, known)), None)
+    if strange is not None:
+        raise ValueError(f"y must hold labels of the classes {known}, but {strange!r} is none of them.")
+    return known
+
+
+def _test(test: Any, classes: Sequence[Any]) -> tuple[Any, np.ndarray]:
+    """The test inputs, and the columns of their classes."""
+    try:
+        x, y = test
+    except (TypeError, ValueError):
+        raise ValueError("test must be a pair of inputs and labels, test=(x, y), but it is something else.") from None
+    x, labels = _inputs("test[0]", x), _labels("test[1]", y)
+    if _size(x) != len(labels) or not labels:
+        raise ValueError(f"test must hold as many inputs as labels, but there are {_size(x)} and {len(labels)}.")
+    strange = next((label for label in labels if not _among(label, classes)), None)
+    if strange is not None:
+        raise ValueError(
+            f"test must hold labels of the pool's classes {list(classes)}, but {strange!r} is none of them: nothing "
+            "could learn it. Give classes= all that can occur if that is meant."
+        )
+    return x, class_codes(labels, classes)[0]
+
+
+# ---- the start -----------------------------------------------------------------------------------------------------
+
+
+def _start(initial: Any, labels: Sequence[Any], classes: Sequence[Any], rng: np.random.Generator) -> list[int]:
+    """The positions that are labelled before the first question."""
+    if callable(initial):
+        return _positions(initial(rng), len(labels))
+    wanted = initial if isinstance(initial, Mapping) else dict.fromkeys(classes, _count("initial", initial, least=0))
+    strange = next((label for label in wanted if label not in classes), None)
+    if strange is not None:
+        raise ValueError(f"initial must name classes of {list(classes)}, but {strange!r} is none of them.")
+    chosen: list[int] = []
+    for label in classes:
+        count = _count(f"initial[{label!r}]", wanted.get(label, 0), least=0)
+        places = [place for place, value in enumerate(labels) if value == label]
+        if count > len(places) and isinstance(initial, Mapping):
+            raise ValueError(f"initial must be no more than there are, but {count} of the {len(places)} {label!r}.")
+        chosen += rng.choice(places, min(count, len(places)), replace=False).tolist() if places else []
+    return [int(place) for place in chosen]
+
+
+def _positions(given: Iterable[Any], n: int) -> list[int]:
+    places = _numbers("initial(rng)", given, empty=True)
+    if any(place >= n for place in places):
+        raise ValueError(f"initial(rng) must give positions from 0 to {n - 1}, but one is {max(places)}.")
+    return places
+
+
+def _budget(budget: int, starts: Mapping[int, Sequence[int]], initial: Any, classes: Sequence[Any]) -> int:
+    budget, most = _count("budget", budget), max(map(len, starts.values()))
+    if budget < most:
+        why = f" ({initial} of each of {len(classes)} classes)" if isinstance(initial, int) else ""
+        raise ValueError(
+            f"budget must cover the initial labels, {most}{why}, but it is {budget}. Raise the budget, or begin with "
+            "fewer: initial=1."
+        )
+    return budget
+
+
+# ---- names and numbers ---------------------------------------------------------------------------------------------
+
+
+def _scores(scores: Any) -> dict[str, Any]:
+    """Name -> score."""
+    if isinstance(scores, Mapping):
+        named = {str(name): score for name, score in scores.items()}
+    else:
+        listed = [scores] if isinstance(scores, str) or callable(scores) else list(scores)
+        named = {score if isinstance(score, str) else _words(score): score for score in listed}
+        if len(named) < len(listed):
+            raise ValueError(f"scores must have different names, but {len(listed)} have {list(named)}. Try a mapping.")
+    if not named:
+        raise ValueError("scores must name at least one score, but there is none.")
+    for score in named.values():
+        as_score(score)
+    return named
+
+
+def _model(model: Any) -> Callable[[int], Any]:
+    """Seed -> model."""
+    if isroutine(model) or isinstance(model, partial):
+        return model
+    as_model(model)  # refuses what is none, here rather than in every run
+    return partial(_always, model)
+
+
+def _always(model: Any, seed: int) -> Any:
+    return model
+
+
+def _numbers(name: str, values: Any, *, empty: bool = False) -> list[int]:
+    """Different whole numbers from 0."""
+    try:
+        listed = [plain(value) for value in values]
+    except TypeError:
+        raise ValueError(f"{name} must be a list of whole numbers, but it is {values!r}. Try range(5).") from None
+    for value in listed:
+        _count(name, value, least=0)
+    if len(set(listed)) < len(listed) or not (listed or empty):
+        raise ValueError(f"{name} must be different whole numbers, at least one, but they are {listed}.")
+    return listed
+
+
+def _count(name: str, value: Any, *, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number from {least}, but it is {value!r}.")
+    return int(value)
+
+
+def _words(thing: Any) -> str:
+    """What a thing is called: the name of a function, the text of anything else without its place in memory."""
+    named = thing if isinstance(thing, str) else getattr(thing, "__name__", None)
+    return named if isinstance(named, str) else re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing))
+
+
+def _initial_words(initial: Any) -> Any:
+    if isinstance(initial, Mapping):
+        return {str(label): int(count) for label, count in initial.items()}
+    return _words(initial) if callable(initial) else int(initial)
+
+
+def _fingerprint(*parts: Any) -> str:
+    """A short text that differs where the data do."""
+    digest = hashlib.sha256()
+    for part in parts:
+        try:
+            array = np.asarray(part)
+        except (TypeError, ValueError):  # rows of different lengths, tensors elsewhere
+            array = np.array([repr(row) for row in part])
+        digest.update(f"{array.dtype} {array.shape} ".encode())
+        plain_bytes = not array.dtype.hasobject
+        digest.update(np.ascontiguousarray(array).data if plain_bytes else repr(array.tolist()).encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,212 @@
+"""SQLite files that can be trusted: made whole or not at all, examined before use, refused without being touched."""
+
+import os
+import sqlite3
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from askwell.store.records import StoreError
+
+__all__ = [
+    "Migrations",
+    "check_place",
+    "connection",
+    "damaged",
+    "examine",
+    "explained",
+    "make",
+    "migrate",
+    "newer",
+    "version",
+]
+
+Migrations: TypeAlias = Sequence[Sequence[str]]  # the statements that lead from version i to i + 1
+
+MAGIC = b"SQLite format 3\0"
+APPLICATION = 0x61736B77  # "askw", in the header of every file of ours
+WAIT = 60.0  # seconds for SQLite's own locks; ours come first
+LARGE = 1 << 25  # bytes; above, opening checks the pages but not each entry of each index (10 µs a record)
+
+
+def check_place(path: Path) -> bool:
+    """Whether there is a store at `path`; a StoreError if there is something else, or no place for one.
+
+    Only looks, by plain reading: a file that is not ours is not even opened by SQLite.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise StoreError(f"cannot open the store {str(path)!r}: there is no folder {str(folder)!r}. Make it first.")
+    if path.is_dir():
+        raise StoreError(f"cannot open the store {str(path)!r}: it is a folder. Name a file in it, like labels.db.")
+    if not os.access(folder, os.W_OK):
+        raise StoreError(
+            f"cannot open the store {str(path)!r}: the folder may not be written, and a store keeps its lock and its "
+            "journal beside the file. Change the permissions of the folder, or copy the file elsewhere."
+        )
+    if not path.exists():
+        journal = _beside(path, "-wal")
+        if journal.exists() and journal.stat().st_size:
+            raise StoreError(
+                f"cannot make the store {str(path)!r}: {path.name}-wal is there without its database. Usual cause: the "
+                "database was moved or deleted while in use. Bring it back, or move the -wal file away too."
+            )
+        return False
+    if not os.access(path, os.W_OK | os.R_OK):
+        raise StoreError(
+            f"cannot open the store {str(path)!r}: it may not be read and written. Change its permissions."
+        )
+    _check_header(path)
+    return True
+
+
+def _check_header(path: Path) -> None:
+    with explained(path), open(path, "rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(MAGIC):
+        what = "is empty" if not header else "is not an SQLite file, or its beginning is damaged"
+        raise StoreError(
+            f"cannot open the store {str(path)!r}: it {what}. It was left as it is. Bring back a backup, or "
+            "name another file for a new store."
+        )
+    (application,) = struct.unpack(">I", header[68:72])
+    if application != APPLICATION:
+        raise StoreError(
+            f"cannot open the store {str(path)!r}: it is an SQLite file of another program, or its header is damaged. "
+            "It was left as it is. Name another file."
+        )
+
+
+def connection(path: Path | None, *, mode: str = "rw") -> sqlite3.Connection:
+    """A connection that begins no transactions by itself and never creates a file; None is memory."""
+    where = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
+    return sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """The version of the schema: how many migrations were made."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def examine(path: Path, migrations: Migrations) -> None:
+    """Raise a StoreError if the file is damaged or newer than this program. Changes nothing: it reads only."""
+    with explained(path), closing(connection(path, mode="ro")) as reader:
+        reader.execute("PRAGMA cell_size_check = ON")
+        found = version(reader)
+        if found > len(migrations):
+            raise StoreError(newer(str(path), found, len(migrations)))
+        check = "integrity_check" if path.stat().st_size <= LARGE else "quick_check"
+        faults = [row[0] for row in reader.execute(f"PRAGMA {check}(3)")]
+        if faults != ["ok"]:
+            raise StoreError(damaged(path, "; ".join(str(fault) for fault in faults)))
+        if found == 0 or _schema(reader) != _expected(migrations[:found]):
+            raise StoreError(damaged(path, "its tables are not those of a store"))
+
+
+def make(path: Path, migrations: Migrations) -> None:
+    """Make a new store at `path`. It appears there complete, or not at all if the process is killed."""
+    draft = _beside(path, "-new")
+    leftovers = [_beside(path, f"-new{end}") for end in ("", "-journal", "-wal", "-shm")]
+    with explained(path):
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        try:
+            with closing(connection(draft, mode="rwc")) as writer:
+                writer.execute("PRAGMA synchronous = FULL")
+                writer.execute(f"PRAGMA application_id = {APPLICATION}")
+                migrate(writer, migrations)
+                writer.execute("PRAGMA journal_mode = WAL")
+            _sync(draft)
+            draft.rename(path)
+            _sync(path.parent)
+        finally:
+            for leftover in leftovers:
+                with suppress(OSError):
+                    leftover.unlink(missing_ok=True)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Migrations) -> None:
+    """Bring the schema up to date, one transaction for each version. The caller holds the store's lock."""
+    for number in range(version(connection) + 1, len(migrations) + 1):
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            for statement in migrations[number - 1]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _expected(migrations: Migrations) -> list[tuple[str, ...]]:
+    with closing(connection(None)) as blank:
+        migrate(blank, migrations)
+        return _schema(blank)
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
+    return sorted(connection.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _sync(path: Path) -> None:
+    """Make sure that a file, or a folder's list of files, is on the disk."""
+    if os.name == "nt" and path.is_dir():  # not possible there, and not needed
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---- errors that teach ---------------------------------------------------------------------------------------------
+
+
+def newer(place: str, found: int, known: int) -> str:
+    """What to say of a schema from the future."""
+    return (
+        f"cannot use the store {place}: it has schema {found}, and this askwell knows up to {known}. A newer "
+        "askwell has made or upgraded it: upgrade this one (pip install -U askwell). The store was left as it is."
+    )
+
+
+def damaged(path: Path | None, fault: str) -> str:
+    """What to say of a file that was changed by something else than us."""
+    return (
+        f"the store {str(path or 'in memory')!r} is damaged ({fault}). It was left as it is. Usual causes: a failing "
+        "disk, a copy made while it was in use, a synchronised folder. Bring back a backup; to rescue what can be "
+        "read, work on a copy with: sqlite3 copy.db .recover"
+    )
+
+
+DAMAGE = ("malformed", "not a database", "decode", "corrupt", "no such table", "no such column", "unsupported file")
+CAUSES = (
+    ("full", "the disk is full. Nothing was stored, and what was stored before is safe: free some space and try again"),
+    ("no space", "the disk is full. Nothing was stored: free some space and try again"),
+    ("readonly", "it may not be written. Change the permissions of the file and its folder"),
+    ("permission", "it may not be read or written. Change the permissions of the file and its folder"),
+    ("unable to open", "it cannot be opened. Look whether it is still there, and at the permissions of its folder"),
+    ("locked", "another program, not askwell, keeps it locked. Close the database browser or backup that has it open"),
+    ("i/o error", "the disk reports an error. Nothing was stored: look at free space, quotas and the disk's health"),
+)
+
+
+@contextmanager
+def explained(path: Path | None) -> Iterator[None]:
+    """Turn what SQLite and the system say into a StoreError that says what it means."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, UnicodeError) or any(sign in said.lower() for sign in DAMAGE):
+            raise StoreError(damaged(path, said)) from error
+        causes = [cause for word, cause in CAUSES if word in said.lower()] or ["nothing was stored"]
+        raise StoreError(f"cannot use the store {str(path or 'in memory')!r}: {causes[0]}. ({said})") from error

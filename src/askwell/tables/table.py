@@ -1,0 +1,114 @@
+"""A table: named columns of equal length, and where each of its rows stands in the file it came from."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+__all__ = ["Table", "Values", "is_missing", "label_column", "listed", "typed"]
+
+Values: TypeAlias = np.ndarray | list[str | None]
+"""A column: int64, float64 (NaN where a value is missing) or bool numbers, or texts (None where one is missing)."""
+
+MOST_NAMES = 12  # in a message
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns in the file's order; `ids` are the values of the id column, which is none of the columns.
+
+    >>> table = Table("people.csv", {"age": np.array([31, 5]), "town": ["Oslo", None]}, numbers=range(2, 4))
+    >>> table.rows, table.place(1), table.column("age").tolist()
+    (2, 'people.csv:3', [31, 5])
+    >>> table.column("Town")
+    Traceback (most recent call last):
+    ValueError: people.csv has no column 'Town'. Did you mean 'town'? Its columns are age, town.
+    """
+
+    source: str
+    columns: Mapping[str, Values]
+    numbers: Sequence[int]  # the file's number of each row, as a spreadsheet counts: the header of a CSV is row 1
+    ids: tuple[Any, ...] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.numbers)
+
+    def place(self, row: int) -> str:
+        """`file:row` of a row of the table."""
+        return f"{self.source}:{self.numbers[row]}"
+
+    def column(self, name: str) -> Values:
+        """The values of a column, or a refusal that names the ones there are."""
+        if name in self.columns:
+            return self.columns[name]
+        raise ValueError(f"{self.source} has no column {name!r}. {_unknown(name, list(self.columns))}")
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    """What to say to somebody who asked for a column that is not there."""
+    lower = {known.lower(): known for known in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    hint = f"Did you mean {lower[close[0]]!r}? " if close else ""
+    if len(names) == 1:
+        shown = repr(names[0] if len(names[0]) <= 40 else f"{names[0][:40]}...")
+        return (
+            f"{hint}Its only column is {shown}. If that is several in one, the values are separated by something else "
+            "than comma, semicolon, tab or |: name it, such as delimiter=' '."
+        )
+    return f"{hint}Its columns are {listed(names)}."
+
+
+def listed(things: Sequence[Any], *, most: int = MOST_NAMES) -> str:
+    """The things with commas between them, not too many.
+
+    >>> listed([1, 2, 3, 4], most=2)
+    '1, 2 and 2 more'
+    """
+    shown = ", ".join(str(thing) for thing in things[:most])
+    return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
+
+
+def is_missing(values: Values) -> np.ndarray:
+    """Where a column has no value `[n]`.
+
+    >>> is_missing(["a", None]).tolist(), is_missing(np.array([1.0, np.nan])).tolist()
+    ([False, True], [False, True])
+    """
+    if isinstance(values, list):
+        return np.fromiter((value is None for value in values), bool, len(values))
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+
+
+def typed(numbers: np.ndarray) -> np.ndarray:
+    """Floats as int64 if every one is a whole number that floats can tell from its neighbours.
+
+    >>> typed(np.array([1.0, 2.0])), typed(np.array([1.0, np.nan]))
+    (array([1, 2]), array([ 1., nan]))
+    """
+    if len(numbers) and (abs(numbers) < 2**53).all() and (numbers == np.rint(numbers)).all():
+        return numbers.astype(np.int64)
+    return numbers
+
+
+def label_column(table: Table, name: str) -> list[Any]:
+    """The labels in a column: whole numbers, numbers, truth values or texts, none of them missing.
+
+    >>> label_column(Table("a.csv", {"y": ["cat", None, "dog"]}, numbers=range(2, 5)), "y")
+    Traceback (most recent call last):
+    ValueError: the label column 'y' of a.csv has no value in 1 of 3 rows (row 3). ...
+    """
+    values = table.column(name)
+    missing = np.flatnonzero(is_missing(values))
+    if len(missing):
+        where = listed([table.numbers[row] for row in missing.tolist()], most=5)
+        raise ValueError(
+            f"the label column {name!r} of {table.source} has no value in {len(missing)} of {table.rows} rows "
+            f"({'row' if len(missing) == 1 else 'rows'} {where}). Every row must have its label here: fill them in, "
+            "or delete these rows."
+        )
+    return values if isinstance(values, list) else values.tolist()

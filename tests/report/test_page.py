@@ -1,0 +1,171 @@
+"""The report: one file that loads nothing, holds the numbers, and takes no name for markup."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from askwell.curves import Trace, paired, summary
+from askwell.report import Picture, Row, Tile, gallery, html_report
+from askwell.seeds import rng_for
+from askwell.simulate import Simulation
+
+EVIL = "</style><script>alert('x')</script><img src=\"http://example.org/x.png\">"
+SETTINGS = {"model": "Forest(<100>)", "budget": 12, "classes": ["a", "b"], "versions": {"numpy": "2.4"}, "batch": None}
+
+
+def simulation(scores=("random", "bald", "epig"), seeds=3):
+    runs = []
+    for place, score in enumerate(scores):
+        for seed in range(seeds):
+            accuracy = 0.5 + 0.15 * place + 0.1 * rng_for(seed, place, "page").random(9)
+            metrics = {"log_loss": 1 - accuracy, "accuracy": accuracy, "balanced_accuracy": accuracy - 0.01}
+            questions = rng_for(seed, place, "questions").permutation(1000)[:12].tolist()
+            values = {name: tuple(found.tolist()) for name, found in metrics.items()}
+            runs.append(Trace(score, seed, tuple(range(4, 13)), values, tuple(questions)))
+    return Simulation(tuple(runs), SETTINGS)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; every tag that is opened is closed."""
+
+    EMPTY = frozenset({"meta", "img", "br"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.styles, self.open = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        (self.styles if self.open[-1:] == ["style"] else self.texts).append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.texts))
+
+
+def page(tmp_path, found, **options):
+    path = html_report(found, tmp_path / "report.html", **{"title": "A title", **options})
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    return Page(path.read_text("utf-8"))
+
+
+def test_nothing_is_loaded_and_nothing_runs(tmp_path):
+    picture = gallery("Images", [Row("EPIG", [Tile(np.eye(3), "1", marked=True)], score="epig")])
+    found = page(tmp_path, simulation(), figures=[picture], intro="See http://example.org")
+    assert not {"script", "link", "iframe", "object", "embed", "base", "a", "form"} & {*found.tags}
+    assert all(value.startswith("data:") for name, value in found.attributes if name in {"src", "href", "srcset"})
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    assert not re.search(r"url\(|@import|http", "".join(found.styles))
+    assert any("default-src 'none'" in value for name, value in found.attributes if name == "content")
+
+
+def test_the_numbers_are_there(tmp_path):
+    given = simulation()
+    found = page(tmp_path, given, intro="First.\n\nSecond.", repeat="askwell simulate x.csv").text
+    for row in summary(given.traces):
+        for value, error in ((row.area, row.area_error), (row.final, row.final_error)):
+            assert f"{value:.3f}" in found
+            assert f"± {error:.3f}" in found
+    for other in ("random", "bald"):
+        gap = paired(given.traces, "epig", other)
+        assert f"{gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}), better in 3 of 3 seeds" in found
+    for sentence in given.verdict().splitlines():
+        assert sentence in found
+    for trace in (trace for trace in given.traces if trace.seed == 0):
+        assert ", ".join(map(str, trace.questions[4:])) in found
+    for text in ("A title", "First.", "Second.", "Forest(<100>)", "a, b", "numpy 2.4", "askwell simulate x.csv"):
+        assert text in found
+
+
+def test_labels_needed_are_the_median_over_seeds(tmp_path):
+    """EPIG ends at 1, so that the goal is 0.95: reached with 5, 6 and 7 labels; by the others in one seed at most."""
+    runs = [
+        Trace("epig", s, (4, 5, 6, 7), {"accuracy": (0, *(float(i >= s) for i in range(3)))}, (0,)) for s in range(3)
+    ]
+    runs += [Trace("bald", s, (4, 5, 6, 7), {"accuracy": (0, 0, 0, float(s == 0))}, (0,)) for s in range(3)]
+    found = page(tmp_path, Simulation(tuple(runs), {})).text
+    assert re.search(r"reach 0\.950 seeds EPIG [\d.]+ ± [\d.]+ 1\.000 ± 0\.000 6 3 BALD .* not reached 3 ±", found)
+
+
+def test_curves_of_all_metrics_for_wide_and_narrow_screens(tmp_path):
+    found = page(tmp_path, simulation())
+    labels = [value for name, value in found.attributes if name == "aria-label"]
+    for metric in ("accuracy", "balanced accuracy", "log loss"):
+        assert labels.count(f"{metric} against the number of labels for random, BALD, EPIG") == 2
+    kinds = [value for name, value in found.attributes if name == "class"]
+    assert kinds.count("curves wide") == kinds.count("curves narrow") == 3
+    assert kinds.count("intervals wide") == kinds.count("intervals narrow") == 1
+
+
+def test_light_and_dark_have_the_colours_of_every_score(tmp_path):
+    style = "".join(page(tmp_path, simulation()).styles)
+    light, dark = re.findall(r":root \{ (--s0[^}]*)\}", style)
+    assert light.count("--s") == dark.count("--s") == 3
+    assert light != dark
+    assert '[data-score="epig"] { --c: var(--s2); }' in style
+
+
+@pytest.mark.parametrize("name", [EVIL, 'a"]b', "\\", "ß 𝛼\n"])
+def test_hostile_names_are_text(tmp_path, name):
+    runs = tuple(
+        Trace(score, seed, (1, 2), {"accuracy": (0.1, 0.2 + seed / 10)}, (5, 6))
+        for score in (name, "epig")
+        for seed in (0, 1)
+    )
+    picture = gallery(name, [Row(name, [Tile([[1.0]], name)], note=name, score=name)], caption=name)
+    found = page(tmp_path, Simulation(runs, {name: name}), title=name, intro=name, repeat=name, figures=[picture])
+    assert {"script", "a"}.isdisjoint(found.tags)
+    assert re.sub(r"\s+", " ", name) in found.text
+    assert all(value.startswith("data:") for key, value in found.attributes if key == "src")
+    assert "<" not in "".join(found.styles)  # or it could end the style
+
+
+@pytest.mark.parametrize(("scores", "seeds"), [(("epig",), 1), (("epig",), 3), (("random", "epig"), 1)])
+def test_few_runs_make_a_report_too(tmp_path, scores, seeds):
+    found = page(tmp_path, simulation(scores, seeds))
+    assert ("±" in found.text) == (seeds > 1)
+    assert "seed by seed" not in found.text
+
+
+def test_only_metrics_that_all_runs_have_are_shown(tmp_path):
+    runs = (Trace("a", 0, (1,), {"f1": (0.5,), "accuracy": (0.5,)}, (0,)), Trace("b", 0, (1,), {"f1": (0.6,)}, (0,)))
+    found = page(tmp_path, Simulation(runs, {})).text
+    assert "F1 as labels come in" in found
+    assert "ccuracy" not in found
+    with pytest.raises(ValueError, match="a metric in common"):
+        html_report(Simulation((runs[0], Trace("b", 0, (1,), {"mse": (1.0,)}, (0,))), {}), tmp_path / "x", title="")
+
+
+def test_a_report_is_there_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old", "utf-8")
+    with pytest.raises(ValueError, match="there are none"):
+        html_report(Simulation((), {}), path, title="x")
+    assert path.read_text("utf-8") == "old"
+    with pytest.raises(UnicodeEncodeError):
+        html_report(simulation(), path, title="\ud800")  # half a letter cannot be written
+    assert path.read_text("utf-8") == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_pictures_go_in_as_they_are(tmp_path):
+    found = page(tmp_path, simulation(), figures=[Picture("Mine", "<b>bold</b>", "and <small>")])
+    assert "b" in found.tags
+    assert "bold and <small>" in found.text

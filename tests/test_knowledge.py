@@ -1,0 +1,84 @@
+"""What follows from labels: chosen from a shortlist or from all, with what is pending taken into account."""
+
+import numpy as np
+import pytest
+from light_model import LightModel
+
+from askwell.knowledge import learn, spread_out
+from askwell.pool import as_pool
+from askwell.scoring import score_items
+from askwell.seeds import rng_for
+from askwell.targets import given
+
+
+@pytest.fixture
+def known():
+    x = rng_for(5, 0, "knowledge").normal(size=(300, 2))
+    return learn(
+        LightModel(),
+        as_pool(x),
+        given(x[:30]),
+        positions=[0, 1, 2, 3],
+        labels=["a", "b", "a", "b"],
+        classes=["a", "b"],
+        rng=lambda purpose: rng_for(0, 1, purpose),
+    )
+
+
+def choose(known, batch, size, taken=(), pending=()):
+    free = np.ones(300, bool)
+    free[[0, 1, 2, 3, *taken]] = False
+    return known.choose("epig", batch, size, free=free, pending=list(pending), rng=rng_for(0, 0, "batch"))
+
+
+def test_top_is_the_order_of_the_scores(known):
+    scores = score_items(known.question, "epig")
+    order = known.question.asked[np.argsort(-scores, kind="stable")]
+    assert [place for place, _ in choose(known, "top", 6)] == order[:6].tolist()
+    assert [place for place, _ in choose(known, "top", 3, taken=order[:200])] == order[200:203].tolist()
+
+
+def test_what_was_found_once_is_used_again(known, monkeypatch):
+    first = choose(known, "top", 3)
+    monkeypatch.setattr("askwell.knowledge.best_items", None)
+    again = choose(known, "top", 3, taken=[place for place, _ in first])
+    assert not {place for place, _ in first} & {place for place, _ in again}
+
+
+def test_a_copy_of_a_pending_question_is_not_asked():
+    x = rng_for(6, 0, "copies").normal(size=(40, 2))
+    pool = as_pool(np.concatenate([x, x]))  # item i and item i + 40 are the same
+
+    class Sure(LightModel):
+        """Votes without noise: the label of a copy is known once the other's is."""
+
+        def fit(self, x, y, *, rng):
+            return Votes(rng)
+
+    class Votes:
+        classes = ("a", "b")
+
+        def __init__(self, rng):
+            self.direction = rng.normal(size=(50, 2))
+
+        def predict(self, x):
+            return np.eye(2)[(np.asarray(x) @ self.direction.T > 0).astype(int)]
+
+    known = learn(
+        Sure(), pool, given(x[:20]), positions=[0, 1], labels=["a", "b"], classes=["a", "b"],
+        rng=lambda purpose: rng_for(0, 1, purpose),
+    )  # fmt: skip
+    free = np.ones(80, bool)
+    free[[0, 1]] = False
+    batch = [place for place, _ in known.choose("epig", "joint", 6, free=free, pending=[], rng=rng_for(0, 0, "b"))]
+    assert len({place % 40 for place in batch}) == 6
+    free[batch[0]] = False
+    (next_, _), *_ = known.choose("epig", "joint", 1, free=free, pending=[batch[0]], rng=rng_for(0, 0, "b"))
+    assert next_ % 40 != batch[0] % 40
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_spreading_out_gives_different_places(size):
+    pool = as_pool(rng_for(7, 0, "places").normal(size=(300, 3)))
+    places = spread_out(pool, np.arange(300), size, done=np.arange(0), rng=rng_for(0, 0, "first"))
+    assert len(set(places.tolist())) == size

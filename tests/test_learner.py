@@ -1,0 +1,277 @@
+"""The loop, as its users use it."""
+
+import functools
+
+import numpy as np
+import pytest
+from light_model import LightModel
+
+import askwell
+from askwell.learner import Learner
+from askwell.seeds import rng_for
+from askwell.selection import power
+from askwell.store import open_store
+from askwell.targets import class_prior, given
+
+
+@pytest.fixture
+def x():
+    return rng_for(0, 0, "a pool").normal(size=(80, 2))
+
+
+def truth(x):
+    return np.where(x[:, 0] + x[:, 1] > 0, "high", "low")
+
+
+def going(x, **options):
+    learner = Learner(LightModel(), x, seed=3, **options)
+    start = [int(np.argmax(x[:, 0])), int(np.argmin(x[:, 0]))]
+    learner.tell(start, truth(x)[start])
+    return learner
+
+
+def questions_of(learner, x, steps, size=1):
+    """What a learner asks when every question is answered."""
+    asked = []
+    for _ in range(steps):
+        ids = learner.ask(size)
+        learner.tell(ids, [truth(x)[item] for item in ids])
+        asked += ids
+    return asked
+
+
+def test_the_first_question_is_the_one_with_the_highest_epig(x):
+    learner, targets = going(x, targets=x[:20] + 0.1), x[:20] + 0.1
+    probs, target_probs = learner.posterior.predict(x), learner.posterior.predict(targets)
+    scores = askwell.epig(probs, target_probs)
+    scores[list(learner.labels)] = -1
+    assert learner.ask() == [int(np.argmax(scores))]
+
+
+@pytest.mark.parametrize("score", ["random", "entropy", "margin", "least_confidence", "bald", "epig", "epig_quadratic"])
+def test_every_score_asks_new_items_until_the_pool_is_exhausted(x, score):
+    learner = going(x[:12], score=score)
+    asked = questions_of(learner, x, 6, size=2)
+    assert sorted([*asked, *list(learner.labels)[:2]]) == list(range(12))
+    assert learner.ask(3) == []
+
+
+@pytest.mark.parametrize("batch", ["top", "power", "softmax", "softrank", "joint", "batchbald", "badge", "kcentre"])
+def test_every_batch_asks_different_items(x, batch):
+    learner = going(x, batch=batch)
+    ids = learner.ask(5)
+    assert len(set(ids)) == 5
+    assert not set(ids) & set(learner.labels)
+
+
+def test_own_functions_for_score_and_batch(x):
+    def leftmost(probs, target_probs, *, weights, rng):
+        return -np.arange(len(probs), dtype=float)
+
+    def last(candidates, size, *, rng):
+        return np.argsort(candidates.scores)[:size]
+
+    free = sorted(set(range(80)) - set(going(x).labels))
+    assert going(x, score=leftmost).ask(2) == free[:2]
+    assert going(x, score=leftmost, batch=last).ask(2) == free[-1:-3:-1]
+    assert len(going(x, batch=functools.partial(power, beta=4)).ask(2)) == 2
+
+
+def test_a_question_is_given_again_until_it_is_answered_or_skipped(x):
+    learner = going(x)
+    first = learner.ask(3)
+    assert learner.ask(3) == first
+    assert learner.ask(2) == first[:2]
+    more = learner.ask(5)
+    assert more[:3] == first
+    assert learner.pending == more
+    learner.tell([first[1]], ["low"])
+    learner.skip([first[0]], reason="too dark")
+    assert learner.ask(1) == [first[2]]
+    learner.skip(learner.pending)
+    assert not set(learner.ask(70)) & {first[0], *more}
+    learner.tell([first[0]], ["low"])  # still welcome
+    assert learner.labels[first[0]] == "low"
+
+
+def test_asking_again_costs_no_fit_and_no_prediction(x, monkeypatch):
+    learner = going(x)
+    learner.ask(2)
+    monkeypatch.setattr("askwell.knowledge.fit_model", None)
+    monkeypatch.setattr("askwell.knowledge.best_items", None)
+    learner.ask(2)
+    learner.ask(4)  # two more, of those already scored
+
+
+def test_labels_are_corrected_and_withdrawn(x):
+    learner = going(x)
+    a, b = learner.labels
+    learner.tell([a], ["low"])
+    assert learner.labels[a] == "low"
+    learner.withdraw([a])
+    assert list(learner.labels) == [b]
+    learner.withdraw([a])  # nothing left to take back
+    assert list(learner.labels) == [b]
+
+
+def test_the_same_label_again_changes_nothing(x):
+    store = open_store(None)
+    learner = going(x, store=store)
+    before = store.read("main")
+    for item, label in learner.labels.items():
+        learner.tell([item], [label])
+    assert store.read("main") == before
+
+
+def test_a_learner_opened_again_goes_on_with_the_same_questions(x, tmp_path):
+    undisturbed = questions_of(going(x), x, 8)
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    going(x, store=url).close()
+    asked = []
+    for step in range(8):
+        with Learner(LightModel(), x, seed=3, store=url) as learner:
+            ids = learner.ask()
+        with Learner(LightModel(), x, seed=3, store=url) as learner:  # as if it had died before the answer
+            assert learner.ask() == ids
+            learner.tell(ids, truth(x)[ids])
+            if step % 3 == 0:
+                learner.predict_proba(x[:2])
+            asked += ids
+    assert asked == undisturbed
+
+
+def test_two_learners_on_one_store_share_labels_and_never_a_question(x, tmp_path):
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    with going(x, store=url) as one, Learner(LightModel(), x, seed=3, store=url) as two:
+        asked = [*one.ask(5), *two.ask(5), *one.ask(8), *two.ask(8)]
+        assert len(set(asked)) == 16
+        one.tell([asked[0]], ["low"])
+        two.tell([asked[5]], ["high"])
+        assert one.labels == two.labels
+        assert len(one.labels) == 4
+        waiting = [item for item in two.pending if item in asked[:5]]
+        one.close()
+        assert two.ask(4) == waiting[:4]  # what the other left behind comes first
+
+
+def test_ids_are_the_users_own(x):
+    names = [("customer", number) for number in range(80)]
+    learner = Learner(LightModel(), x, ids=names, seed=0)
+    learner.tell(names[:4], [1, 0, 1, 0])
+    (item,) = learner.ask()
+    assert item in names[4:]
+    learner.tell([item], [1])
+    assert set(learner.labels) == {*names[:4], item}
+
+
+def test_no_labels_and_one_class_only_still_give_questions(x):
+    learner = Learner(LightModel(), x, seed=0)
+    first = learner.ask(4)
+    assert len(set(first)) == 4
+    learner.tell(first, ["high"] * 4)
+    second = learner.ask(3)
+    assert not set(first) & set(second)
+    assert learner.predict_proba(x[:2]).shape == (2, 1)
+    words = Learner(LightModel(), [{"text": str(i)} for i in range(9)], seed=0)  # no numbers to spread over
+    assert len(set(words.ask(9))) == 9
+
+
+def test_first_questions_spread_over_clusters():
+    rng = rng_for(1, 0, "clusters")
+    centres = np.array([[0, 0], [20, 0], [0, 20], [20, 20]])
+    x = np.repeat(centres, 50, axis=0) + rng.normal(size=(200, 2))
+    first = Learner(LightModel(), x, seed=0).ask(4)
+    assert {item // 50 for item in first} == {0, 1, 2, 3}
+
+
+def test_classes_may_be_given(x):
+    learner = Learner(LightModel(), x, classes=["low", "middle", "high"], seed=0)
+    learner.tell([0, 1], ["low", "high"])
+    assert learner.predict_proba(x[:3]).shape == (3, 3)
+    assert learner.predict_proba(x[:3])[:, 1].max() == 0
+    assert learner.classes == ["low", "middle", "high"]
+
+
+def test_targets_of_every_kind(x):
+    for targets in (None, x[:10], given(x[:10]), class_prior({"high": 0.9, "low": 0.1})):
+        assert len(going(x, targets=targets).ask(2)) == 2
+
+
+def test_explanations_say_what_is_asked_for(x):
+    learner = going(x, targets=x[:20] + 0.1)
+    (item,) = learner.ask()
+    why = learner.explain(item, size=20)
+    probs, targets = learner.posterior.predict(x[[item]]), learner.posterior.predict(x[:20] + 0.1)
+    assert why.score == pytest.approx(float(askwell.epig(probs, targets)[0]), rel=1e-9)
+    assert why.bald == pytest.approx(float(askwell.bald(probs)[0]))
+    pairs = askwell.pairwise_epig(probs, targets)[0]
+    assert [nats for _, nats in why.informs] == sorted(pairs.tolist(), reverse=True)
+    assert all(pairs[target] == nats for target, nats in why.informs)
+    assert sum(why.belief.values()) == pytest.approx(1)
+    assert why.label is None
+    assert f"item {item}" in str(why)
+    assert "nats about target" in str(why)
+    known = next(iter(learner.labels))
+    assert learner.explain(known).label == "high"
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda learner: learner.ask(0), "size must be a whole number"),
+        (lambda learner: learner.tell([999], ["low"]), "999 is none of them"),
+        (lambda learner: learner.tell([3], [None]), "one is None"),
+        (lambda learner: learner.tell([3], [float("nan")]), "one is nan"),
+        (lambda learner: learner.tell([3], [7]), "not like 'high'"),
+        (lambda learner: learner.tell([3, 4], ["low"]), "equally many"),
+        (lambda learner: learner.tell([3, 3], ["low", "high"]), "3 occurs more than once"),
+        (lambda learner: learner.tell(3, "low"), r"ids must be a list, but it is 3. Try \[3\]"),
+        (lambda learner: learner.withdraw([999]), "none of them"),
+        (lambda learner: learner.explain("a"), "none of them"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(x, act, words):
+    learner = going(x)
+    before = learner.labels
+    with pytest.raises(ValueError, match=words):
+        act(learner)
+    assert learner.labels == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"score": "epigg"}, "epig"),
+        ({"batch": "tops"}, "top"),
+        ({"classes": ["a"]}, "two or more"),
+        ({"classes": ["a", "a"]}, "two or more"),
+        ({"targets": 3}, "targets"),
+        ({"store": "mysql://x"}, "sqlite"),
+    ],
+)
+def test_wrong_options_are_refused(x, options, words):
+    with pytest.raises(ValueError, match=words):
+        Learner(LightModel(), x, **options)
+
+
+def test_labels_outside_the_classes_are_refused(x):
+    learner = Learner(LightModel(), x, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"among the classes \[0, 1\], but one is 2"):
+        learner.tell([0], [2])
+    with pytest.raises(ValueError, match="one is True"):
+        learner.tell([0], [True])
+
+
+def test_no_model_without_labels(x):
+    with pytest.raises(ValueError, match="Tell a few labels first"):
+        Learner(LightModel(), x).predict_proba(x)
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"ids": list(range(1, 81))}, {"classes": ["high", "low"]}])
+def test_a_run_is_opened_as_it_was_begun(x, tmp_path, change):
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    going(x, store=url).close()
+    with pytest.raises(ValueError, match="begun with other"):
+        Learner(LightModel(), x, **{"seed": 3, "store": url, **change})
+    with Learner(LightModel(), x, **{"seed": 3, "store": url, "run": "another", **change}) as learner:
+        assert learner.labels == {}

@@ -1,0 +1,23 @@
+"""Bars appear late, vanish, and never swallow an item."""
+
+import io
+
+import pytest
+
+from askwell import progress
+
+
+@pytest.mark.parametrize("shown", [True, False, None])
+@pytest.mark.parametrize("patience", [0.0, 100.0])
+def test_every_item_comes_once_and_in_order(monkeypatch, shown, patience):
+    monkeypatch.setattr(progress, "PATIENCE", patience - 1e-9)
+    assert list(progress.track(list(range(10)), label="counting", shown=shown)) == list(range(10))
+
+
+def test_short_work_shows_nothing_and_long_work_its_label(monkeypatch):
+    for patience, expected in ((100.0, False), (-1.0, True)):
+        stream = io.StringIO()
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setattr(progress, "PATIENCE", patience)
+        list(progress.track(list(range(5)), label="counting", shown=True))
+        assert ("counting" in stream.getvalue()) == expected
