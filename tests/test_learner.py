@@ -223,6 +223,7 @@ def test_explanations_say_what_is_asked_for(x):
         (lambda learner: learner.tell([3], [None]), "one is None"),
         (lambda learner: learner.tell([3], [float("nan")]), "one is nan"),
         (lambda learner: learner.tell([3], [7]), "not like 'high'"),
+        (lambda learner: learner.tell([3, 4], ["low", 7]), "7 is not like 'high'"),
         (lambda learner: learner.tell([3, 4], ["low"]), "equally many"),
         (lambda learner: learner.tell([3, 3], ["low", "high"]), "3 occurs more than once"),
         (lambda learner: learner.tell(3, "low"), r"ids must be a list, but it is 3. Try \[3\]"),

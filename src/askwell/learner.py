@@ -99,7 +99,7 @@ class Learner:
 
     def tell(self, ids: Any, labels: Any) -> None:
         """Record labels, durably. A label for an item that has one corrects it; the same one again changes nothing."""
-        items, values = self._texts(ids), [self._checked_label(value) for value in _listed("labels", labels)]
+        items, values = self._texts(ids), self._checked_labels(_listed("labels", labels))
         if len(items) != len(values):
             raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
         self._run.change(
@@ -242,18 +242,19 @@ class Learner:
             return self._classes
         return sorted({_kind(label): label for label in state.labels.values()}.values())
 
-    def _checked_label(self, value: Any) -> Any:
-        label = plain(value)
-        if not isinstance(label, str | int | float) or label != label:
-            raise ValueError(f"labels must be text, numbers or truth values, but one is {value!r}.")
-        if self._classes is not None:
-            if all(_kind(label) != _kind(known) for known in self._classes):
+    def _checked_labels(self, values: list[Any]) -> list[Any]:
+        """Labels as plain values: of the classes, or, where those are not known yet, all of one kind."""
+        labels = [plain(value) for value in values]
+        known = None if self._classes is None else {_kind(label) for label in self._classes}
+        told = next(iter([*self._run.state().labels.values(), *labels]), None)
+        for label in labels:
+            if not isinstance(label, str | int | float) or label != label:
+                raise ValueError(f"labels must be text, numbers or truth values, but one is {label!r}.")
+            if known is not None and _kind(label) not in known:
                 raise ValueError(f"labels must be among the classes {self._classes}, but one is {label!r}.")
-            return label
-        told = next(iter(self._run.state().labels.values()), label)
-        if isinstance(told, str) != isinstance(label, str):
-            raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which was told before.")
-        return label
+            if isinstance(told, str) != isinstance(label, str):
+                raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which came before.")
+        return labels
 
 
 def _checked_classes(classes: Sequence[Any]) -> list[Any]:
