@@ -215,6 +215,13 @@ def test_explanations_say_what_is_asked_for(x):
     assert learner.explain(known).label == "high"
 
 
+def test_signal_is_that_of_the_present_posterior(x):
+    learner = going(x, targets=x[:20] + 0.1)
+    rest = [item for item in range(80) if item not in learner.labels]
+    probs, targets = learner.posterior.predict(x[rest]), learner.posterior.predict(x[:20] + 0.1)
+    assert learner.signal(warn=False) == askwell.signal(probs, targets, warn=False)
+
+
 @pytest.mark.parametrize(
     ("act", "words"),
     [

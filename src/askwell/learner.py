@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.acquisition import as_score
+from askwell.information.draws import signal
 from askwell.knowledge import Explanation, Knowledge, learn, spread_out
 from askwell.models import as_model
 from askwell.models.protocol import Posterior
@@ -20,6 +21,8 @@ from askwell.store.state import State
 from askwell.targets import as_targets
 
 __all__ = ["Learner"]
+
+SOME = 500  # candidates that the signal is judged by
 
 
 @final
@@ -136,6 +139,14 @@ class Learner:
         place, state = self._pool.position(item), self._run.state()
         label = state.labels.get(text_of(self._pool.ids[place]))
         return self._knowledge(state).explain(place, label=label, size=size)
+
+    def signal(self, *, warn: bool = True) -> float:
+        """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
+        known = self._knowledge(self._run.state())
+        asked = known.question.asked
+        some = asked[:: max(1, -(-len(asked) // SOME))]
+        probs, target_probs = known.question.predict(some), known.question.target_probs
+        return signal(probs, target_probs, weights=known.question.weights, warn=warn)
 
     # ---- what is known ----
 

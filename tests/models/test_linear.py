@@ -139,7 +139,7 @@ def test_one_class_so_far():
     x, _ = labelled(5, 3, 2)
     probs = fit(x, ["a"] * 5, classes=["a", "b"]).predict(x).mean(axis=1)
     assert (probs[:, 0] > 0.5).all()
-    np.testing.assert_array_equal(fit(x, ["a"] * 5).predict(x), np.ones((5, 100, 1)))
+    np.testing.assert_array_equal(fit(x, ["a"] * 5).predict(x), np.ones((5, 500, 1)))
     single = fit(x[:1], ["a"], classes=["a", "b", "c"]).predict(x)
     assert np.isfinite(single).all()
 
@@ -191,7 +191,7 @@ def test_chunks_do_not_matter(monkeypatch):
         np.testing.assert_allclose(posterior.predict(x), whole, atol=1e-6)
         np.testing.assert_allclose(posterior.mean_predict(x), mean, atol=1e-6)
     assert whole.dtype == np.float32
-    assert posterior.predict(x[:0]).shape == (0, 100, 3)
+    assert posterior.predict(x[:0]).shape == (0, 500, 3)
 
 
 def test_predict_is_the_softmax_of_the_drawn_weights():
@@ -212,7 +212,7 @@ def test_sparse_and_list_inputs():
 
 def test_memory_grows_only_with_the_output():
     x, y = labelled(20, 8, 2)
-    posterior, pool = fit(x, y), np.zeros((100_000, 8))
+    posterior, pool = fit(x, y, draws=100), np.zeros((100_000, 8))
     tracemalloc.start()
     out = posterior.predict(pool)
     _, peak = tracemalloc.get_traced_memory()

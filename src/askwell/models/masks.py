@@ -210,9 +210,9 @@ class Head(nn.Module):  # type: ignore[misc]
         return self.linear(x)
 
 
-def same_weights(net: Any, *kept: Any) -> Any:
-    """A copy of the layers of a net on the same parameters and buffers, and with the `kept` layers themselves."""
-    return copy.deepcopy(net, {id(part): part for part in (*net.parameters(), *net.buffers(), *kept)})
+def same_weights(net: Any, *uncopied: Any) -> Any:
+    """A copy of the layers of a net on the same parameters and buffers, and with the `uncopied` layers themselves."""
+    return copy.deepcopy(net, {id(part): part for part in (*net.parameters(), *net.buffers(), *uncopied)})
 
 
 def with_fixed_masks(net: Any, *, head: Any) -> Any:
