@@ -18,7 +18,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
 TESTED_WITH_THEIR_ROOM = {  # the insides
-    *("kernels", "packing", "vectors", "compiled", "probit_kernels", "shapes"),
+    *("kernels", "packing", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     *("trees", "masks", "networks", "passes", "tensors", "training"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
@@ -34,7 +34,10 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "pyarrow": {"tables/reading.py"},
     "numba": {
         "models/trees.py",
-        *(f"information/{name}.py" for name in ("kernels", "packing", "vectors", "probit_kernels")),
+        *(
+            f"information/{name}.py"
+            for name in ("kernels", "packing", "vectors", "probit_kernels", "probit_bound_kernels")
+        ),
     },
     "llvmlite": {"information/vectors.py"},
 }
@@ -149,8 +152,9 @@ def test_every_test_has_its_module():
     free = {"test_house", "test_docs"}
     for test in (ROOT / "tests").rglob("test_*.py"):
         room = test.parent.relative_to(ROOT / "tests")
+        place = ROOT if room == Path("experiments") else SOURCE
         name = test.stem.removeprefix("test_")
-        assert test.stem in free or (SOURCE / room / f"{name}.py").exists() or (SOURCE / room / name).is_dir(), test
+        assert test.stem in free or (place / room / f"{name}.py").exists() or (place / room / name).is_dir(), test
 
 
 # ---- randomness and imports ----------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ def test_what_cannot_be_received_is_refused():
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
 from askwell.workers import work
 
 def function(job, tell):
@@ -135,7 +136,7 @@ def test_workers_end_with_their_parent_and_leave_nothing(sign, tmp_path):
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     assert all(alive(worker) for worker in workers)
     parent.send_signal(sign)
-    parent.wait(timeout=20)
+    parent.wait(timeout=120)
     parent.stdout.close()
     deadline = time.monotonic() + 20
     while any(alive(worker) for worker in workers) and time.monotonic() < deadline:

@@ -109,6 +109,11 @@ def best_items(question: Question, score: Any, size: int) -> tuple[np.ndarray, n
 
     EPIG's are found without scoring everything (`top_epig`), unless draws are votes: their bounds prune nothing.
     """
+    if score == "epig" and hasattr(question.posterior, "top_epig"):
+        _need_targets(question, score)
+        x, count = question.items.take(question.asked), min(size, len(question.asked))
+        index, found = question.posterior.top_epig(x, question.targets, count, weights=question.weights)
+        return question.asked[index], np.asarray(found, np.float64)
     if score != "epig" or hasattr(question.posterior, "epig") or _votes(question.target_probs):
         scores = score_items(question, score)
         order = np.argsort(-scores, kind="stable")[:size]

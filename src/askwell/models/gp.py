@@ -18,6 +18,7 @@ from scipy.special import ndtr
 
 from askwell.arrays import spans
 from askwell.information import gaussian, probit
+from askwell.models import gp_top
 from askwell.models.gp_inference import Sites, ep, regression, variational
 from askwell.models.gp_kernel import Kernel, learnt, spectrum
 from askwell.models.inputs import check_lengths, count, features, numbers, sliceable, take
@@ -223,6 +224,10 @@ class GPPosterior:
             return probit.epig(mean, target_mean, variance, target_variance, covariance, weights=weights)
 
         return _by_rows(score, x, len(target_mean), self.process)
+
+    def top_epig(self, x: Any, targets: Any, size: int, *, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """The `size` best by `epig`, best first: (positions, scores), without scoring all of a large pool."""
+        return gp_top.top_epig(self.process, x, targets, size, weights=weights)
 
 
 @final
