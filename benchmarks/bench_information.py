@@ -111,7 +111,7 @@ def _products(folder: str) -> list[Row]:
     table = []
     for c, n, most in ((10, 10_000, 1.25), (2, 100_000, 1.5)):
         for kind in ("soft", "votes"):
-            found = _child("against_product", folder, f"{kind} {c}", n, 100, repeats=25)
+            found = _child("against_product", folder, f"{kind} {c}", n, 100, repeats=15)
             measured = f"{found['wall']:.2f}x: {_milliseconds(found)}; {found['cpu']:.2f}x the CPU-seconds"
             what = "`epig` against a bare `np.matmul` [n*c, k] x [k, m*c] into a ready array"
             at = _at(n, c, 100, TITLES[kind], f"{found['threads']} threads each")

@@ -18,7 +18,7 @@ from askwell.seeds import rng_for
 from askwell.targets import from_pool
 from benchmarks.measure import ONE_THREAD, Row, in_child, interleaved, row
 
-TREES, TARGETS, START, REPEATS = 100, 100, 60, 15
+TREES, TARGETS, START, REPEATS = 100, 100, 60, 7
 GOAL = 1.10
 
 
