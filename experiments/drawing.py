@@ -1,0 +1,136 @@
+"""What figures of learning curves have in common: panels side by side, a table per panel, and words about the claim."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from askwell.curves import Difference, Trace, curve, paired, summary
+from askwell.report.styles import metric_name, score_name, scores_of, styles
+from experiments.results import Results
+
+__all__ = ["ahead", "comparable", "curve_panels", "curve_table", "judged"]
+
+INK, FAINT = "#30353c", "#d9dde2"
+
+
+def curve_panels(
+    results: Results, *, columns: int = 3, metric: str = "accuracy", settings: Sequence[str] | None = None
+) -> Any:
+    """A Matplotlib figure: one panel per setting, the mean over seeds of each score, bands of one standard error."""
+    from matplotlib.figure import Figure
+
+    names = list(settings if settings is not None else results.names("setting"))
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.2 * min(columns, len(names)), 3.4 * rows + 0.4), layout="constrained", facecolor="white")
+    looks = styles(results.names("score"))
+    handles: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        axes = figure.add_subplot(rows, min(columns, len(names)), place + 1)
+        traces = results.traces(name)
+        for score in sorted(scores_of(traces), key=lambda each: looks[each].rank):
+            look, found = looks[score], curve(traces, score, metric=metric)
+            line: Any = "-" if look.dash == (1, 0) else (0, look.dash)
+            (handles[score],) = axes.plot(
+                found.labels,
+                found.mean,
+                color=look.light,
+                linestyle=line,
+                linewidth=0.7 * look.width,
+                label=_shown(score),
+            )
+            low, high = found.mean - found.error, found.mean + found.error
+            axes.fill_between(found.labels, low, high, color=look.light, alpha=0.15, linewidth=0)
+        seeds = min(sum(trace.score == score for trace in traces) for score in scores_of(traces))
+        _dress(axes, f"{name} ({seeds} seed{'s' * (seeds != 1)})", metric_name(metric) if place % columns == 0 else "")
+    shown = [handles[score] for score in looks if score in handles]
+    figure.legend(handles=shown, loc="outside lower center", ncols=min(len(shown), 6), frameon=False)
+    return figure
+
+
+def comparable(traces: Sequence[Trace]) -> list[Trace]:
+    """The traces at the numbers of labels that all of them have, so that one label at a time and ten compare."""
+    common = sorted(set.intersection(*({*trace.labels} for trace in traces)))
+    kept = []
+    for trace in traces:
+        places = [trace.labels.index(count) for count in common]
+        values = {name: tuple(column[place] for place in places) for name, column in trace.metrics.items()}
+        kept.append(Trace(trace.score, trace.seed, tuple(common), values, ()))
+    return kept
+
+
+def curve_table(results: Results, against: Sequence[tuple[str, str]], *, metric: str = "accuracy") -> str:
+    """Markdown: per setting and score the final value and the area (the mean over the curve), mean ± standard error.
+
+    Below each, the differences in area between the pairs of scores in `against`, paired by seed, with 95 % intervals.
+    """
+    lines = [
+        f"| setting | score | seeds | final {metric_name(metric)} | mean over the curve |",
+        "|---|---|---|---|---|",
+    ]
+    notes = []
+    for setting in results.names("setting"):
+        traces = comparable(results.traces(setting))
+        scores = scores_of(traces)
+        lines += [
+            f"| {setting} | {_shown(row.score)} | {row.runs} | {row.final:.3f} ± {row.final_error:.3f} "
+            f"| {row.area:.3f} ± {row.area_error:.3f} |"
+            for row in summary(traces, metric=metric)
+        ]
+        for a, b in against:
+            if a in scores and b in scores:
+                notes.append(f"- {setting}: {_words(paired(traces, a, b, metric=metric))}")
+    return "\n".join(
+        [*lines, "", f"Differences in mean {metric_name(metric)} over the curve, paired by seed:", "", *notes]
+    )
+
+
+def ahead(
+    results: Results, setting: str, a: str, b: str, *, of: Literal["area", "final"] = "area"
+) -> Literal["ahead", "level", "behind", "unknown"]:
+    """Where score `a` stands against `b`: "level" where the 95 % interval holds zero, "unknown" with one seed."""
+    traces = comparable(results.traces(setting))
+    gap = paired(traces, a, b, of=of)
+    if gap.runs < 2:
+        return "unknown"
+    return "ahead" if gap.low > 0 else "behind" if gap.high < 0 else "level"
+
+
+def judged(claim: str, holds: Sequence[bool | None], places: Sequence[str]) -> str:
+    """A claim and what became of it in each place: True holds, False does not, None is not decided.
+
+    >>> print(judged("EPIG is above BALD", [True, None, False], ["Magic", "Satellite", "Vowel"]))
+    **EPIG is above BALD**: holds in Magic; not decided in Satellite; does not hold in Vowel.
+    """
+    words = {True: "holds in", None: "not decided in", False: "does not hold in"}
+    parts = [
+        f"{text} {', '.join(place for place, each in zip(places, holds, strict=True) if each is value)}"
+        for value, text in words.items()
+        if any(each is value for each in holds)
+    ]
+    return f"**{claim}**: {'; '.join(parts)}."
+
+
+def _shown(score: str) -> str:
+    """A score as people write it, also where a name says more than the score: "epig, best 20"."""
+    first, *rest = score.split(", ")
+    return ", ".join([score_name(first), *rest])
+
+
+def _words(gap: Difference) -> str:
+    a, b = _shown(gap.a), _shown(gap.b)
+    if gap.runs < 2:
+        return f"{a} - {b} = {gap.mean:+.3f} in the one seed that was run."
+    interval = f"{gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+    return f"{a} - {b} = {interval}, better in {gap.wins} of {gap.runs} seeds."
+
+
+def _dress(axes: Any, title: str, metric: str) -> None:
+    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", parse_math=False)
+    axes.set_xlabel("labels", color=INK)
+    axes.set_ylabel(metric, color=INK, parse_math=False)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, length=0)
+    axes.margins(x=0)
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(FAINT)

@@ -1,0 +1,194 @@
+"""MNIST with a convolutional net: curated, unbalanced and redundant pools. Three figures of the paper share their runs.
+
+mnist_standard: random, BALD and EPIG with samples of p*(x*). mnist_ablation: EPIG that knows only p*(y*), or takes
+targets from the pool. mnist_extra_baselines: predictive entropy, and BADGE with 10 labels at a time.
+
+`--full` is the paper's protocol: up to 50,000 steps of training per label, one label at a time, all 40,000 candidates,
+20 seeds. By default (`standard`) the same net is trained by AdamW for 400 steps, is given 10 labels at a time (20 from
+100 on; chosen jointly, EPIG by its joint batch and BALD by BatchBALD) from 1,000 candidates drawn anew each step, is
+tested on 2,000 images, and there are 3 seeds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from askwell.targets import class_prior
+from experiments.drawing import ahead, curve_panels, curve_table, judged
+from experiments.figure import Figure, Option, Setting, Terms
+from experiments.loop import Choice, Elsewhere, Uniform, acquire, gradient_badge
+from experiments.results import Job, Results, Row
+from experiments.splits import MNIST, Problem, mnist_problem
+
+__all__ = ["ABLATION", "EXTRA_BASELINES", "STANDARD", "choice_for", "grid"]
+
+BUDGET = 300
+M = 100
+KNOWN_CLASSES, POOL_TARGETS = "epig, p*(y*)", "epig, pool targets"
+AMONG = 1000  # images of the pool that are weighed by class in the cheaper protocols
+QUICK_BUDGET = 60
+
+
+def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
+    """One run."""
+    full = terms.effort == "full"
+    problem = mnist_problem(job.setting, job.seed, test=None if full else 2000 if terms.effort == "standard" else 500)
+    return acquire(
+        problem,
+        net(problem, terms),
+        choice_for(job.score, problem, terms),
+        seed=job.seed,
+        budget=QUICK_BUDGET if terms.effort == "quick" else BUDGET,
+        past=past,
+        size=sizes(job.score, terms),
+        candidates={"quick": 300, "standard": 1000}.get(terms.effort),
+    )
+
+
+def net(problem: Problem, terms: Terms) -> Any:
+    """The net of BatchBALD, dropout 0.5, 100 draws."""
+    from askwell.models.dropout import DropoutModel
+    from askwell.models.networks import cnn
+    from askwell.models.training import ModernTraining, PaperTraining
+
+    best = OPTIONS["weights"].default == terms.options.get("weights", "best")
+    paper = PaperTraining(learning_rate=0.01, validate_every=100, patience=5000, restore=best)
+    cheap = ModernTraining(learning_rate=2e-3, steps=400 if terms.effort == "standard" else 60)
+    training = paper if terms.effort == "full" else cheap
+    return DropoutModel(
+        cnn,
+        draws=100 if terms.effort != "quick" else 30,
+        training=training,
+        validation=problem.validation if terms.effort == "full" else None,
+        device="cpu" if terms.effort != "full" else "auto",
+    )
+
+
+def choice_for(score: str, problem: Problem, terms: Terms) -> Choice:
+    """What a name in these figures stands for."""
+    if score == "badge":
+        return Choice("random", "top", None, own=gradient_badge)
+    if score not in (KNOWN_CLASSES, POOL_TARGETS):
+        return Choice(score, {"epig": "joint", "bald": "batchbald"}.get(score, "top"), Uniform(problem.targets, M))
+    pool = problem.x[problem.initial :]
+    if score == POOL_TARGETS:
+        apart = terms.options.get("pool_targets") == "apart"
+        return Choice("epig", "joint", Uniform(problem.pool_like if apart else pool, M))
+    drawn = terms.options.get("class_targets", "drawn") == "drawn"
+    among = len(pool) if terms.effort == "full" else AMONG
+    return Choice("epig", "joint", Elsewhere(pool, class_prior(problem.prior, m=M, among=among, resample=drawn)))
+
+
+def sizes(score: str, terms: Terms) -> Callable[[int], int]:
+    """Labels per step, given how many are known."""
+    if terms.effort == "full":
+        return lambda known: 10 if score == "badge" else 1
+    return lambda known: 10 if known < 100 else 20
+
+
+def grid(initial: int, size: Callable[[int], int], budget: int) -> list[int]:
+    """The numbers of labels of a run's steps.
+
+    >>> grid(20, lambda known: 10 if known < 40 else 20, 90)
+    [20, 30, 40, 60, 80, 90]
+    """
+    labels = [initial]
+    while labels[-1] < budget:
+        labels.append(min(budget, labels[-1] + size(labels[-1])))
+    return labels
+
+
+def verdict_standard(results: Results) -> str:
+    """EPIG against BALD and random."""
+    return _verdict(results, STANDARD.claim, [("epig", "bald"), ("epig", "random")], must="ahead")
+
+
+def verdict_ablation(results: Results) -> str:
+    """What is lost where less is known of the targets, and whether BALD is still beaten."""
+    less = [score for score in (KNOWN_CLASSES, POOL_TARGETS) if score in results.names("score")]
+    lost = _verdict(results, "EPIG loses little without p*(x*)", [(score, "epig") for score in less], must="level")
+    kept = [
+        _claim(results, f"{score.replace('epig', 'EPIG')} is above BALD", [(score, "bald")], must="ahead")
+        for score in less
+    ]
+    return "\n\n".join([lost, *kept])
+
+
+def verdict_extra(results: Results) -> str:
+    """EPIG against entropy and BADGE."""
+    return _verdict(results, EXTRA_BASELINES.claim, [("epig", "entropy"), ("epig", "badge")], must="ahead")
+
+
+def _verdict(results: Results, claim: str, pairs: Sequence[tuple[str, str]], *, must: str) -> str:
+    return f"{curve_table(results, pairs)}\n\n{_claim(results, claim, pairs, must=must)}"
+
+
+def _claim(results: Results, claim: str, pairs: Sequence[tuple[str, str]], *, must: str) -> str:
+    """A claim holds where all its pairs are as they must be; it is not decided where some difference is not clear."""
+    holds: dict[str, bool | None] = {}
+    wanted = {"ahead"} if must == "ahead" else {"ahead", "level"}
+    for setting in results.names("setting"):
+        scores = results.where(setting=setting).names("score")
+        found = [ahead(results, setting, a, b) for a, b in pairs if a in scores and b in scores]
+        if found:
+            holds[setting] = False if "behind" in found else True if {*found} <= wanted else None
+    return judged(claim, [*holds.values()], [*holds])
+
+
+def _settings(scores: Sequence[str], but: Mapping[str, Sequence[str]] | None = None) -> tuple[Setting, ...]:
+    """The three pools; `but` are scores that a pool does without."""
+    found = []
+    for name in MNIST:
+        initial = 6 if name == "Redundant" else 20
+        steps = {
+            effort: len(grid(initial, sizes("epig", Terms(effort)), QUICK_BUDGET if effort == "quick" else BUDGET))
+            for effort in ("quick", "standard", "full")
+        }
+        kept = tuple(score for score in scores if score not in (but or {}).get(name, ()))
+        found.append(Setting(name, kept, {"quick": 1, "standard": 3, "full": 20}, steps))
+    return tuple(found)
+
+
+def _figure(name: str, claim: str, settings: tuple[Setting, ...], verdict: Callable[[Results], str]) -> Figure:
+    return Figure(
+        name=name,
+        claim=claim,
+        settings=settings,
+        run=run,
+        draw=curve_panels,
+        verdict=verdict,
+        options=OPTIONS,
+        family="mnist",
+    )
+
+
+OPTIONS = {
+    "weights": Option(
+        ("best", "last"),
+        "the net's weights after the full training: those of the best validation (paper) or the last (authors' code).",
+    ),
+    "pool_targets": Option(
+        ("pool", "apart"),
+        "targets 'from the pool': of the pool itself (paper), or of a set apart with its class frequencies (authors' "
+        "code).",
+    ),
+    "class_targets": Option(
+        ("drawn", "weighted"),
+        "targets for a known p*(y*): 100 draws by weight (paper), or askwell's importance sampling with weights kept.",
+    ),
+}
+STANDARD = _figure(
+    "mnist_standard", "EPIG is above BALD and random", _settings(("random", "bald", "epig")), verdict_standard
+)
+# A curated pool is like its targets already: the pool variant would be the same run under another name.
+ABLATION = _figure(
+    "mnist_ablation",
+    "EPIG keeps its performance without knowledge of p*(x*)",
+    _settings(("random", "bald", "epig", KNOWN_CLASSES, POOL_TARGETS), {"Curated": (POOL_TARGETS,)}),
+    verdict_ablation,
+)
+EXTRA_BASELINES = _figure(
+    "mnist_extra_baselines",
+    "EPIG is above predictive entropy and BADGE",
+    _settings(("random", "bald", "epig", "entropy", "badge")),
+    verdict_extra,
+)

@@ -1,0 +1,165 @@
+import dataclasses
+import json
+import os
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from experiments.__main__ import main
+from experiments.drawing import curve_panels, curve_table
+from experiments.figure import Figure, Option, Setting
+from experiments.running import FIGURES, figure_named, redraw, reproduce
+
+
+def climb(job, terms, past):
+    """A run whose steps follow from where it is; one score may fall over at its third step."""
+    now = past[-1]["accuracy"] if past else 0.1 * (1 + job.seed)
+    for step in range(len(past), 4):
+        if job.score == "falls" and step == 2 and not os.environ.get("STANDS"):
+            raise ValueError("it fell")
+        now = 0.5 * now + (0.2 if terms.options.get("slope") == "low" else 0.4)
+        yield {"labels": step, "accuracy": now, "log_loss": 1 - now, "seconds": 0.5}
+
+
+def toy(*scores, name="toy", family=""):
+    each = {"quick": 2, "standard": 2}
+    return Figure(
+        name=name,
+        claim="it climbs",
+        settings=(Setting("a", scores, each, {"quick": 4, "standard": 4}),),
+        run=climb,
+        draw=curve_panels,
+        verdict=lambda results: curve_table(results, []),
+        options={"slope": Option(("high", "low"), "how steep")},
+        family=family,
+    )
+
+
+def test_files_of_a_figure(tmp_path):
+    outcome = reproduce(toy("random", "epig"), processes=1, out=tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"toy.csv", "toy.png", "toy.svg", "toy.md", "runs"}
+    assert outcome.verdict in (tmp_path / "toy.md").read_text()
+    lines = (tmp_path / "toy.csv").read_text().splitlines()
+    assert lines[0] == "setting,score,seed,labels,accuracy,log_loss"
+    assert lines[1] == "a,random,0,0,0.45,0.55"
+    assert len(lines) == 1 + 2 * 2 * 4
+    header = json.loads((tmp_path / "runs" / "toy" / "standard" / "a-epig-1.jsonl").read_text().splitlines()[0])
+    assert header["seed"] == 1
+    assert header["versions"]["numpy"]
+
+
+def test_other_terms_have_other_files(tmp_path):
+    reproduce(toy("epig"), effort="quick", options={"slope": "low"}, processes=1, out=tmp_path)
+    assert (tmp_path / "toy-quick+slope=low.csv").read_text().splitlines()[1] == "a,epig,0,0,0.25,0.75"
+    assert (tmp_path / "toy-quick+slope=low.png").exists()
+
+
+def test_a_run_that_fails_takes_no_other_down_and_goes_on_when_it_can(tmp_path, monkeypatch):
+    monkeypatch.delenv("STANDS", raising=False)
+    figure = toy("falls", "epig")
+    with pytest.raises(RuntimeError, match=r"2 of 4 runs of toy failed; the first, a, falls, 0: it fell"):
+        reproduce(figure, processes=1, out=tmp_path / "cut")
+    runs = tmp_path / "cut" / "runs" / "toy" / "standard"
+    assert len((runs / "a-epig-1.jsonl").read_text().splitlines()) == 1 + 4
+    assert len((runs / "a-falls-0.jsonl").read_text().splitlines()) == 1 + 2
+    monkeypatch.setenv("STANDS", "yes")
+    reproduce(figure, processes=1, out=tmp_path / "cut")
+    reproduce(figure, processes=1, out=tmp_path / "whole")
+    assert (tmp_path / "cut" / "toy.csv").read_text() == (tmp_path / "whole" / "toy.csv").read_text()
+
+
+def test_figures_of_a_family_share_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANDS", "yes")
+    reproduce(toy("falls", name="first", family="kin"), processes=1, out=tmp_path)
+    monkeypatch.delenv("STANDS")
+    reproduce(toy("falls", "epig", name="second", family="kin"), processes=1, out=tmp_path)  # nothing left that falls
+    assert (tmp_path / "second.csv").exists()
+
+
+def test_more_seeds_are_added_to_those_that_are_there(tmp_path):
+    said = []
+    reproduce(toy("epig"), processes=1, out=tmp_path, told=said.append)
+    assert len(said) == 8
+    reproduce(toy("epig"), processes=1, out=tmp_path, seeds=3, told=said.append)
+    assert len(said) == 12
+    assert said[-1] == "12 of 12 steps, 0 s left; now a, epig, seed 2"
+
+
+def test_the_time_left_is_of_the_steps_left(tmp_path):
+    said = []
+    reproduce(toy("epig"), processes=1, out=tmp_path, told=said.append)
+    assert said[0] == "1 of 8 steps, 4 s left; now a, epig, seed 0"  # 7 steps of half a second, rounded
+
+
+def test_redrawing_needs_the_table_only(tmp_path):
+    reproduce(toy("epig"), processes=1, out=tmp_path)
+    shutil.rmtree(tmp_path / "runs")
+    picture = (tmp_path / "toy.svg").read_bytes()
+    (tmp_path / "toy.svg").unlink()
+    redraw(toy("epig"), out=tmp_path)
+    assert (tmp_path / "toy.svg").read_bytes()[:200] == picture[:200]
+    with pytest.raises(ValueError, match="no results"):
+        redraw(toy("epig"), effort="quick", out=tmp_path)
+
+
+def test_an_effort_without_runs_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no runs with the effort 'full'"):
+        reproduce(toy("epig"), effort="full", processes=1, out=tmp_path)
+
+
+def test_data_are_looked_for_where_it_is_said(tmp_path, monkeypatch):
+    seen = []
+
+    def look(job, terms, past):
+        seen.append(os.environ.get("ASKWELL_DATA"))
+        yield from climb(job, terms, past)
+
+    monkeypatch.delenv("ASKWELL_DATA", raising=False)
+    figure = dataclasses.replace(toy("epig"), run=look)
+    reproduce(figure, processes=1, out=tmp_path, data=tmp_path / "data", seeds=1)
+    assert seen == [str(tmp_path / "data")]
+    assert "ASKWELL_DATA" not in os.environ
+
+
+def test_processes_find_what_one_process_finds(tmp_path):
+    reproduce(toy("random", "epig"), processes=1, out=tmp_path / "one")
+    reproduce(toy("random", "epig"), processes=2, out=tmp_path / "two")
+    assert (tmp_path / "one" / "toy.csv").read_text() == (tmp_path / "two" / "toy.csv").read_text()
+
+
+def test_unknown_figures_are_refused():
+    with pytest.raises(ValueError, match="figure must be one of heatmaps"):
+        figure_named("figure7")
+
+
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setattr("experiments.__main__.figure_named", lambda name: toy("random", "epig"))
+
+
+def called(*words):
+    return CliRunner().invoke(main, [FIGURE, *map(str, words)])
+
+
+FIGURE = next(iter(FIGURES))
+
+
+@pytest.mark.usefixtures("known")
+def test_command(tmp_path):
+    done = called("--quick", "--processes", 1, "--seeds", 1, "--out", tmp_path, "--option", "slope=low")
+    assert done.exit_code == 0, done.output
+    assert "| a | EPIG | 1 | " in done.output
+    assert "toy-quick+slope=low.csv" in done.output
+    again = called("--quick", "--out", tmp_path, "--option", "slope=low", "--redraw")
+    assert again.exit_code == 0
+    assert again.output.splitlines()[0] == done.output.splitlines()[0]
+
+
+@pytest.mark.usefixtures("known")
+def test_command_says_what_can_be_chosen_and_what_is_wrong(tmp_path):
+    assert called("--choices").output == "slope=high|low  how steep\n"
+    assert "NAME=VALUE" in called("--out", tmp_path, "--option", "slope").output
+    assert "one of high, low" in called("--out", tmp_path, "--option", "slope=odd").output
+    assert called("--out", tmp_path, "--full").exit_code == 1
