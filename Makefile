@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test bench docs format clean
 
-demo: .venv/core ## the main job on a toy problem
+demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
 	$(BIN)/askwell demo
 
 test: .venv/dev .venv/postgres ## lint, types, layers, tests with warnings as errors, executed docs

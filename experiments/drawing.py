@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from askwell.curves import Difference, Trace, curve, paired, summary
+from askwell.report.figures import dress
 from askwell.report.styles import metric_name, score_name, scores_of, styles
 from experiments.results import Results
 
 __all__ = ["ahead", "comparable", "curve_panels", "curve_table", "judged"]
-
-INK, FAINT = "#30353c", "#d9dde2"
 
 
 def curve_panels(
@@ -40,7 +39,8 @@ def curve_panels(
             low, high = found.mean - found.error, found.mean + found.error
             axes.fill_between(found.labels, low, high, color=look.light, alpha=0.15, linewidth=0)
         seeds = min(sum(trace.score == score for trace in traces) for score in scores_of(traces))
-        _dress(axes, f"{name} ({seeds} seed{'s' * (seeds != 1)})", metric_name(metric) if place % columns == 0 else "")
+        title = f"{name} ({seeds} seed{'s' * (seeds != 1)})"
+        dress(axes, metric_name(metric) if place % columns == 0 else "", title)
     shown = [handles[score] for score in looks if score in handles]
     figure.legend(handles=shown, loc="outside lower center", ncols=min(len(shown), 6), frameon=False)
     return figure
@@ -121,16 +121,3 @@ def _words(gap: Difference) -> str:
         return f"{a} - {b} = {gap.mean:+.3f} in the one seed that was run."
     interval = f"{gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
     return f"{a} - {b} = {interval}, better in {gap.wins} of {gap.runs} seeds."
-
-
-def _dress(axes: Any, title: str, metric: str) -> None:
-    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", parse_math=False)
-    axes.set_xlabel("labels", color=INK)
-    axes.set_ylabel(metric, color=INK, parse_math=False)
-    axes.grid(axis="y", color=FAINT, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=INK, length=0)
-    axes.margins(x=0)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(FAINT)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from askwell.pool import as_pool, plain, rows
+from askwell.arrays import take
+from askwell.pool import as_pool, plain
 
 
 class Frame:
@@ -77,4 +78,4 @@ def test_numbers_of_numpy_are_the_same_ids():
 
 
 def test_rows_of_a_list_are_a_list():
-    assert rows(["a", "b", "c"], np.array([2, 0])) == ["c", "a"]
+    assert take(["a", "b", "c"], np.array([2, 0])) == ["c", "a"]

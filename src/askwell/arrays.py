@@ -12,7 +12,17 @@ from typing import Any, TypeAlias
 import array_api_compat
 import numpy as np
 
-__all__ = ["Array", "accept", "as_numpy", "check_probs", "normalised_weights", "spans", "threads", "value_fault"]
+__all__ = [
+    "Array",
+    "accept",
+    "as_numpy",
+    "check_probs",
+    "normalised_weights",
+    "spans",
+    "take",
+    "threads",
+    "value_fault",
+]
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor. Neither library can be named here without importing it."""
@@ -197,6 +207,19 @@ def spans(total: int, size: int) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def take(x: Array, positions: Any) -> Any:
+    """The inputs of an array, data frame or list at these positions, or in this slice, in the same kind of thing.
+
+    >>> take(["a", "b", "c"], np.array([2, 0]))
+    ['c', 'a']
+    """
+    if hasattr(x, "iloc"):
+        return x.iloc[positions]
+    if hasattr(x, "shape") or isinstance(positions, slice):
+        return x[positions]
+    return [x[place] for place in np.asarray(positions).tolist()]
 
 
 def threads() -> int:

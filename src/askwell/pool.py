@@ -4,14 +4,16 @@ A pool is anything with a length and rows: an array, a data frame, a list of inp
 array. What comes out of `take` is what the model gets, and nothing is copied before that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Pool", "as_pool", "plain", "rows"]
+from askwell.arrays import take
+
+__all__ = ["Pool", "as_pool", "plain"]
 
 
 @final
@@ -33,7 +35,7 @@ class Pool:
 
     def take(self, positions: Any) -> Any:
         """The inputs at these positions, as the model wants them."""
-        return rows(self.x, positions)
+        return take(self.x, np.asarray(positions, np.intp))
 
     def position(self, item: Any) -> int:
         """Where the item with this id stands."""
@@ -89,16 +91,6 @@ def plain(value: Any) -> Any:
     (3, 'a')
     """
     return value.item() if isinstance(value, np.generic) else value
-
-
-def rows(x: Any, positions: Any) -> Any:
-    """The inputs of an array, data frame or list at these positions, in the same kind of thing."""
-    places = np.asarray(positions, np.intp)
-    if hasattr(x, "iloc"):
-        return x.iloc[places]
-    if isinstance(x, Sequence):
-        return [x[place] for place in places.tolist()]
-    return x[places]
 
 
 def _opened(path: str | Path) -> Any:

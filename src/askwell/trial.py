@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from askwell.arrays import spans
+from askwell.arrays import spans, take
 from askwell.curves import Trace
 from askwell.learner import Learner
-from askwell.pool import rows
 from askwell.problem import Problem
 from askwell.store import open_store
 from askwell.store.run import Entry, Run, text_of
@@ -168,7 +167,7 @@ def _learner(problem: Problem, job: Job, past: Sequence[Step]) -> Learner:
 def _predicted(learner: Learner, x: Any) -> np.ndarray:
     """p(y|x) `[n, c]`, some inputs at a time: with draws, all of them may be too many."""
     n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
-    parts = [learner.predict_proba(rows(x, range(span.start, span.stop))) for span in spans(n, TEST_ROWS)]
+    parts = [learner.predict_proba(take(x, range(span.start, span.stop))) for span in spans(n, TEST_ROWS)]
     return np.concatenate(parts)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable, take
+from askwell.arrays import take
+from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
 
 TABLE = np.arange(6.0).reshape(3, 2)
 

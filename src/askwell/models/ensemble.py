@@ -10,9 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.arrays import spans
+from askwell.arrays import spans, take
 from askwell.models.forest import check_can, seeded_copy, several_classes
-from askwell.models.inputs import check_lengths, count, sliceable, take
+from askwell.models.inputs import check_lengths, count, sliceable
 from askwell.models.protocol import check_rng, class_codes
 
 __all__ = ["EnsembleModel", "EnsemblePosterior"]

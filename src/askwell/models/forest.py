@@ -12,8 +12,8 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from askwell.arrays import spans
-from askwell.models.inputs import check_lengths, count, features, sliceable, take
+from askwell.arrays import spans, take
+from askwell.models.inputs import check_lengths, count, features, sliceable
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 
 __all__ = [

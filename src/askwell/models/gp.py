@@ -16,12 +16,12 @@ from warnings import warn
 import numpy as np
 from scipy.special import ndtr
 
-from askwell.arrays import spans
+from askwell.arrays import spans, take
 from askwell.information import gaussian, probit
 from askwell.models import gp_top
 from askwell.models.gp_inference import Sites, ep, regression, variational
 from askwell.models.gp_kernel import Kernel, learnt, spectrum
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable, take
+from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng, class_codes
 from askwell.seeds import rng_for
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_lengths", "count", "features", "numbers", "sliceable", "take"]
+__all__ = ["check_lengths", "count", "features", "numbers", "sliceable"]
 
 
 def features(x: Any, *, width: int | None = None, first: int = 0, dtype: Any = np.float32) -> np.ndarray:
@@ -97,17 +97,6 @@ def count(x: Any) -> int:
             "Try [x] for a single input."
         )
     return int(shape[0])
-
-
-def take(x: Any, index: Any) -> Any:
-    """Some rows, of whatever `count` counts.
-
-    >>> take(["a", "b", "c"], [2, 0])
-    ['c', 'a']
-    """
-    if hasattr(x, "iloc"):
-        return x.iloc[index]
-    return x[index] if hasattr(x, "shape") or isinstance(index, slice) else [x[i] for i in index]
 
 
 def check_lengths(x: Any, y: Any) -> None:

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from askwell.arrays import spans, threads
-from askwell.models.inputs import check_lengths, count, features, sliceable, take
+from askwell.arrays import spans, take, threads
+from askwell.models.inputs import check_lengths, count, features, sliceable
 from askwell.models.laplace import laplace, one_thread_each
 from askwell.models.protocol import check_rng, class_codes
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from askwell.arrays import spans
+from askwell.arrays import spans, take
 from askwell.models.forest import check_bag, check_can, is_pipeline, last_step, seeded_copy, transformed
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable, take
+from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
 
 __all__ = ["RegressionModel", "RegressionPosterior", "noise_variance"]

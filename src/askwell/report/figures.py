@@ -11,7 +11,7 @@ from askwell.report.styles import metric_name, scores_of, styles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot_curves"]
+__all__ = ["dress", "plot_curves"]
 
 INK, FAINT = "#30353c", "#d9dde2"
 
@@ -47,7 +47,7 @@ def plot_curves(
             drawn.labels, drawn.mean - drawn.error, drawn.mean + drawn.error, color=style.light, alpha=0.15, linewidth=0
         )
         ends.append((drawn.labels[-1], drawn.mean[-1], style))
-    _dress(axes, metric_name(metric), title)
+    dress(axes, metric_name(metric), title)
     _name_ends(axes, ends)
     if path is not None:
         kind = Path(path).suffix.lower()[1:]
@@ -63,7 +63,7 @@ def _figure(size: tuple[float, float]) -> "Figure":
     return Figure(figsize=size, layout="constrained", facecolor="white")
 
 
-def _dress(axes: Any, metric: str, title: str) -> None:
+def dress(axes: Any, metric: str, title: str) -> None:
     """Few lines, no box: what is left is the curves."""
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", parse_math=False)
     axes.set_xlabel("labels", color=INK)

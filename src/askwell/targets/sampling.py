@@ -12,7 +12,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import array_api_compat
 import numpy as np
 
-from askwell.arrays import Array, normalised_weights
+from askwell.arrays import Array, normalised_weights, take
 from askwell.targets.prior import class_weights, effective_size
 from askwell.targets.summary import checked_size, subset, target_bald
 
@@ -156,9 +156,9 @@ class _Given:
             return Sample(self.x, self.weights, f"{n:,} given inputs{_remark(self.weights)}")
         share = np.full(n, 1 / n) if self.weights is None else self.weights
         looked, w = subset(share, None, min(n, LOOK * self.most), rng=rng)
-        parts = [target_bald(probs) for probs in _beliefs(lambda i: _rows(self.x, i), looked, belief)]
+        parts = [target_bald(probs) for probs in _beliefs(lambda i: take(self.x, i), looked, belief)]
         kept, w = subset(w, np.concatenate(parts), self.most, rng=rng)
-        return Sample(_rows(self.x, looked[kept]), w, f"{len(kept):,} of {n:,} given inputs{_remark(self.weights)}")
+        return Sample(take(self.x, looked[kept]), w, f"{len(kept):,} of {n:,} given inputs{_remark(self.weights)}")
 
     def __repr__(self) -> str:
         n = _count(self.x)
@@ -289,12 +289,6 @@ def _count(x: Any) -> int:
 
 def _is_list(x: Any) -> bool:
     return isinstance(x, Sequence) and not isinstance(x, str | bytes)
-
-
-def _rows(x: Any, positions: np.ndarray) -> Any:
-    if hasattr(x, "iloc"):
-        return x.iloc[positions]
-    return [x[place] for place in positions.tolist()] if _is_list(x) else x[positions]
 
 
 def _some(n: int, most: int, rng: np.random.Generator) -> np.ndarray:
