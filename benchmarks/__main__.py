@@ -9,6 +9,8 @@ from benchmarks.measure import Row, machine
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+COMPARISONS = ("draws", "models", "stopping")  # no speed, no goals: tables of the manual, made by name only
+SPEED = [name for name in NAMES if name not in COMPARISONS]
 START, END = "<!-- measured -->", "<!-- /measured -->"
 HEAD = ("what", "at", "goal", "measured")
 MET = {True: "yes", False: "**no**", None: "-"}
@@ -16,14 +18,18 @@ MET = {True: "yes", False: "**no**", None: "-"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; all if none is given")
-    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md; all names only")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; without: all but {', '.join(COMPARISONS)}"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into benchmarks/README.md; without names only"
+    )
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(NAMES):
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if asked.write and asked.names:
-        parser.error("--write takes no names: the table of the README is of one run of all")
-    text = _report(asked.names or NAMES)
+        parser.error("--write takes no names: the table of the README is of one run of all benchmarks")
+    text = _report(asked.names or SPEED)
     if asked.write:
         _write(text)
 
@@ -33,11 +39,15 @@ def _report(names: list[str]) -> str:
     began = time.perf_counter()
     lines = [*(f"- {line}" for line in machine()), "", _line([*HEAD, "met"]), "|---" * (len(HEAD) + 1) + "|"]
     print("\n".join(lines), flush=True)
+    parts = []
     for name in names:
+        start = time.perf_counter()
         for row in importlib.import_module(f"benchmarks.bench_{name}").rows():
             lines.append(_cells(row))
             print(lines[-1], flush=True)
-    lines += ["", f"Measured on {time.strftime('%Y-%m-%d')} in {time.perf_counter() - began:.0f} s."]
+        parts.append(f"{name} {time.perf_counter() - start:.0f}")
+    whole = f"{time.perf_counter() - began:.0f} s ({', '.join(parts)})"
+    lines += ["", f"Measured on {time.strftime('%Y-%m-%d')} in {whole}."]
     print("\n".join(lines[-2:]), flush=True)
     return "\n".join(lines)
 

@@ -76,6 +76,7 @@ def _sizes(traces: list[Trace]) -> list[str]:
 
 FIGURE = Figure(
     name="bald_pool_size",
+    content="BALD with pools of 100 to 100,000 inputs",
     claim="BALD can fail on big pools: the more unlabelled inputs there are, the worse the accuracy",
     settings=tuple(
         Setting(

@@ -93,6 +93,7 @@ def _steps() -> dict[str, int]:
 
 FIGURE = Figure(
     name="mnist_beyond",
+    content="beyond the paper: cheap models on principal components, other EPIGs, batches",
     claim="Does a cheap model on unsupervised features beat the paper's net, and where is EPIG above BALD with it?",
     settings=tuple(
         Setting(f"{name}, {kind}", tuple(SCORES), {"quick": 1, "standard": 5, "full": 20}, _steps())

@@ -92,6 +92,7 @@ def _eig(x: np.ndarray, prior: np.ndarray) -> float:
 
 FIGURE = Figure(
     name="example_gp",
+    content="example 1: BALD grows without bound where EPIG goes to zero",
     claim="As M grows, BALD of the labels at M, 2M, ..., M² goes to infinity and the EIG in f(x*) to zero",
     settings=(Setting(SETTING, tuple(NAMES), dict.fromkeys(LARGEST, 1), LARGEST),),
     run=run,

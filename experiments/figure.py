@@ -71,6 +71,7 @@ class Figure:
     """
 
     name: str
+    content: str  # what is to be seen, in half a sentence
     claim: str  # the paper's
     settings: tuple[Setting, ...]
     run: Callable[[Job, Terms, Sequence[Row]], Iterator[Row]]

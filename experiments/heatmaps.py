@@ -164,6 +164,7 @@ def _stars(found: Results) -> list[np.ndarray]:
 
 FIGURE = Figure(
     name="heatmaps",
+    content="BALD and EPIG over the plane, for two target distributions",
     claim="BALD rises away from the data; EPIG is maximised only where the target density is relatively high",
     settings=(
         *(

@@ -148,9 +148,12 @@ def _settings(scores: Sequence[str], but: Mapping[str, Sequence[str]] | None = N
     return tuple(found)
 
 
-def _figure(name: str, claim: str, settings: tuple[Setting, ...], verdict: Callable[[Results], str]) -> Figure:
+def _figure(
+    name: str, content: str, claim: str, settings: tuple[Setting, ...], verdict: Callable[[Results], str]
+) -> Figure:
     return Figure(
         name=name,
+        content=content,
         claim=claim,
         settings=settings,
         run=run,
@@ -177,17 +180,23 @@ OPTIONS = {
     ),
 }
 STANDARD = _figure(
-    "mnist_standard", "EPIG is above BALD and random", _settings(("random", "bald", "epig")), verdict_standard
+    "mnist_standard",
+    "curated, unbalanced and redundant MNIST, dropout CNN",
+    "EPIG is above BALD and random",
+    _settings(("random", "bald", "epig")),
+    verdict_standard,
 )
 # A curated pool is like its targets already: the pool variant would be the same run under another name.
 ABLATION = _figure(
     "mnist_ablation",
+    "the same with EPIG that knows less about the targets",
     "EPIG keeps its performance without knowledge of p*(x*)",
     _settings(("random", "bald", "epig", KNOWN_CLASSES, POOL_TARGETS), {"Curated": (POOL_TARGETS,)}),
     verdict_ablation,
 )
 EXTRA_BASELINES = _figure(
     "mnist_extra_baselines",
+    "the same with predictive entropy and BADGE beside them",
     "EPIG is above predictive entropy and BADGE",
     _settings(("random", "bald", "epig", "entropy", "badge")),
     verdict_extra,

@@ -160,7 +160,7 @@ def read_results(file: Path) -> Results:
     """The table that `write_results` wrote to that path."""
     packed = file.with_name(file.name + ".gz")
     if not file.exists() and not packed.exists():
-        raise ValueError(f"there are no results in {file.name} yet. Run the experiment first.")
+        raise ValueError(f"there are no results in {file} yet. Run the experiment first.")
     data = file.read_bytes() if file.exists() else gzip.decompress(packed.read_bytes())
     names, *rows = csv.reader(io.StringIO(data.decode()))
     texts = {name: [row[place] for row in rows] for place, name in enumerate(names)}

@@ -132,6 +132,7 @@ def _question(posterior: GPPosterior, problem: Problem, score: str, asked: Seque
 CLAIM = "EPIG deals effectively with a pool of 100,000; BALD is counterproductive relative to random acquisition"
 FIGURE = Figure(
     name="2d_data",
+    content="random, BALD and EPIG on the synthetic problem, a pool of 100,000",
     claim=CLAIM,
     settings=(
         Setting(pool_name(100_000), SCORES, {"standard": 100, "full": 100}, {"standard": STEPS, "full": STEPS}),

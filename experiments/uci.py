@@ -99,6 +99,7 @@ def _steps(name: str, kind: str) -> dict[str, int]:
 CLAIM = "EPIG outperforms or matches BALD across three data sets and two models"
 FIGURE = Figure(
     name="uci",
+    content="Magic, Satellite and Vowel, with forest and dropout network",
     claim=CLAIM,
     settings=tuple(
         Setting(f"{name}, {kind}", SCORES, {"quick": 2, "standard": 20 if kind == "forest" else 10, "full": 20}, steps)

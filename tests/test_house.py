@@ -20,17 +20,18 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     *("trees", "masks", "networks", "passes", "tensors", "training"),
+    *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
     "sklearn": {"models/forest.py", "demo.py"},
     "pandas": set(),
-    "click": {"cli.py"},
+    "click": {"cli/__init__.py", "cli/manners.py", "cli/reproducing.py", "cli/trying.py"},
     "matplotlib": {"report/figures.py"},
     "hypothesis": {"store/contract.py"},
     "psycopg": {"store/postgres.py"},
     "pytest": {"store/contract.py"},
-    "rich": {"cli.py", "demo.py", "progress.py"},
+    "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
     "pyarrow": {"tables/reading.py"},
     "numba": {
         "models/trees.py",

@@ -1,10 +1,12 @@
 """The loop, as its users use it."""
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
 from light_model import LightModel
+from sklearn.ensemble import RandomForestClassifier
 
 import askwell
 from askwell.learner import Learner
@@ -213,6 +215,21 @@ def test_explanations_say_what_is_asked_for(x):
     assert "nats about target" in str(why)
     known = next(iter(learner.labels))
     assert learner.explain(known).label == "high"
+
+
+def test_a_forest_of_few_trees_is_taken_with_one_warning(x):
+    few = RandomForestClassifier(10, random_state=0)
+    learner = Learner(few, x, targets=x[:20], seed=3)
+    learner.tell(range(30), np.arange(30) % 5)
+    with pytest.warns(UserWarning, match=r"the EPIG scores are 1\.\d\d times .* as many trees"):
+        learner.ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner.tell(learner.ask(2), [0, 1])
+        for model, score in [(few, "bald"), (askwell.as_model(few), "epig"), (LightModel(), "epig")]:
+            silent = Learner(model, x, targets=x[:20], seed=3, score=score)
+            silent.tell(range(30), np.arange(30) % 5)
+            silent.ask()
 
 
 def test_signal_is_that_of_the_present_posterior(x):

@@ -12,6 +12,7 @@ from askwell.knowledge import Explanation, Knowledge, learn, spread_out
 from askwell.models import as_model
 from askwell.models.protocol import Posterior
 from askwell.pool import as_pool, plain
+from askwell.scoring import Question
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.store import open_store
@@ -69,6 +70,8 @@ class Learner:
         self._classes = None if classes is None else _checked_classes(classes)
         self._seed = seed
         self._known: tuple[int, Knowledge] | None = None
+        # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
+        self._look = self._model is not model and score == "epig"
         self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
         self._begin()
 
@@ -78,7 +81,8 @@ class Learner:
         """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
 
         Questions that were asked and not answered are given again, also those of a learner that has died, before new
-        ones are made up. Until labels of two classes are known the questions spread over the pool.
+        ones are made up. Until labels of two classes are known the questions spread over the pool. If the first scores
+        of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`.
         """
         if not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
@@ -142,11 +146,7 @@ class Learner:
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
-        known = self._knowledge(self._run.state())
-        asked = known.question.asked
-        some = asked[:: max(1, -(-len(asked) // SOME))]
-        probs, target_probs = known.question.predict(some), known.question.target_probs
-        return signal(probs, target_probs, weights=known.question.weights, warn=warn)
+        return _signal(self._knowledge(self._run.state()).question, warn=warn)
 
     # ---- what is known ----
 
@@ -210,8 +210,11 @@ class Learner:
         if len({_kind(label) for label in state.labels.values()}) < 2:
             done = np.flatnonzero(~free)
             return [(int(i), None) for i in spread_out(self._pool, np.flatnonzero(free), size, done=done, rng=rng)]
-        waiting = [self._position(item) for item in state.pending]
-        return self._knowledge(state).choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
+        known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
+        if self._look and not hasattr(known.posterior, "epig"):  # one in closed form has no draws to be too few
+            self._look = False
+            _signal(known.question, warn=True)
+        return known.choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
 
     def _knowledge(self, state: State) -> Knowledge:
         """What follows from the labels; the same one until they change."""
@@ -266,6 +269,11 @@ class Learner:
             if isinstance(told, str) != isinstance(label, str):
                 raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which came before.")
         return labels
+
+
+def _signal(question: Question, *, warn: bool) -> float:
+    some = question.asked[:: max(1, -(-len(question.asked) // SOME))]
+    return signal(question.predict(some), question.target_probs, weights=question.weights, warn=warn)
 
 
 def _checked_classes(classes: Sequence[Any]) -> list[Any]:

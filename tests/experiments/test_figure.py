@@ -5,6 +5,7 @@ from experiments.results import Job
 
 FIGURE = Figure(
     name="toy",
+    content="",
     claim="",
     settings=(
         Setting("a", ("random", "epig"), {"quick": 1, "standard": 2}, {"quick": 3, "standard": 30}),

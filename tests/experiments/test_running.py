@@ -4,12 +4,10 @@ import os
 import shutil
 
 import pytest
-from click.testing import CliRunner
 
-from experiments.__main__ import main
 from experiments.drawing import curve_panels, curve_table
 from experiments.figure import Figure, Option, Setting
-from experiments.running import FIGURES, figure_named, redraw, reproduce
+from experiments.running import figure_named, redraw, reproduce
 
 
 def climb(job, terms, past):
@@ -26,6 +24,7 @@ def toy(*scores, name="toy", family=""):
     each = {"quick": 2, "standard": 2}
     return Figure(
         name=name,
+        content="a toy",
         claim="it climbs",
         settings=(Setting("a", scores, each, {"quick": 4, "standard": 4}),),
         run=climb,
@@ -132,34 +131,3 @@ def test_processes_find_what_one_process_finds(tmp_path):
 def test_unknown_figures_are_refused():
     with pytest.raises(ValueError, match="figure must be one of heatmaps"):
         figure_named("figure7")
-
-
-@pytest.fixture
-def known(monkeypatch):
-    monkeypatch.setattr("experiments.__main__.figure_named", lambda name: toy("random", "epig"))
-
-
-def called(*words):
-    return CliRunner().invoke(main, [FIGURE, *map(str, words)])
-
-
-FIGURE = next(iter(FIGURES))
-
-
-@pytest.mark.usefixtures("known")
-def test_command(tmp_path):
-    done = called("--quick", "--processes", 1, "--seeds", 1, "--out", tmp_path, "--option", "slope=low")
-    assert done.exit_code == 0, done.output
-    assert "| a | EPIG | 1 | " in done.output
-    assert "toy-quick+slope=low.csv" in done.output
-    again = called("--quick", "--out", tmp_path, "--option", "slope=low", "--redraw")
-    assert again.exit_code == 0
-    assert again.output.splitlines()[0] == done.output.splitlines()[0]
-
-
-@pytest.mark.usefixtures("known")
-def test_command_says_what_can_be_chosen_and_what_is_wrong(tmp_path):
-    assert called("--choices").output == "slope=high|low  how steep\n"
-    assert "NAME=VALUE" in called("--out", tmp_path, "--option", "slope").output
-    assert "one of high, low" in called("--out", tmp_path, "--option", "slope=odd").output
-    assert called("--out", tmp_path, "--full").exit_code == 1

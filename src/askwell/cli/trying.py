@@ -1,51 +1,34 @@
-"""The command line: parse, call, print."""
+"""Commands for those who want to see first: `demo` and `simulate`."""
 
 import csv
-import os
-import re
-import shlex
 import shutil
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
-import askwell
+from askwell.cli.manners import command, plainly, whole_file, whole_number
 from askwell.seeds import rng_for
 from askwell.tables import Labelled, labelled
 
-__all__ = ["main"]
+__all__ = ["demo", "simulate"]
 
 METRICS = ("accuracy", "balanced_accuracy", "log_loss")
 STEPS = "steps"  # in the folder of a simulation: what makes it go on
 TREES = 200  # in the forest: half the time of askwell's own default, and enough to tell scores apart
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(askwell.__version__, prog_name="askwell")
-def main() -> None:
-    """Which examples to label next, so that a model predicts well on the inputs you care about."""
-
-
-def _whole_number(name: str, *, least: int = 1, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """An option that takes a whole number."""
-    shown = "default" in options
-    return click.option(name, type=click.IntRange(min=least), metavar="N", show_default=shown, **options)
-
-
 # ---- demo ----
 
 
-@main.command()
-@_whole_number("--seeds", default=5, help="Runs of each score.")
-@_whole_number("--budget", default=60, least=7, help="Labels of each run, the first six included.")
+@click.command()
+@whole_number("--seeds", default=5, help="Runs of each score.")
+@whole_number("--budget", default=60, least=7, help="Labels of each run, the first six included.")
 @click.option(
     "--out",
     default="askwell-demo",
@@ -54,7 +37,7 @@ def _whole_number(name: str, *, least: int = 1, **options: Any) -> Callable[[Cal
     metavar="FOLDER",
     help="Where to write.",
 )
-@_whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
+@whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
 def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     """See the whole loop on handwritten digits, in about a minute.
 
@@ -62,14 +45,14 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     """
     from askwell.demo import run_demo
 
-    with _plainly(goes_on=f"Finished steps are kept in {out}. To go on: {_command()}"):
+    with plainly(goes_on=f"Finished steps are kept in {out}. To go on: {command()}"):
         run_demo(seeds=range(seeds), budget=budget, folder=_checked(out), processes=processes, echo=click.echo)
 
 
 # ---- simulate ----
 
 
-@main.command()
+@click.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--label", required=True, metavar="COLUMN", help="The column with the labels, one in every row.")
 @click.option("--id", metavar="COLUMN", help="The column with the rows' ids, all different; not an input.")
@@ -101,11 +84,11 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     metavar="NAMES",
     help="How questions are chosen; names with commas between.",
 )
-@_whole_number("--initial", default=2, help="Labels per class to begin with.")
-@_whole_number("--budget", default=100, help="Labels in all, the first ones included.")
-@_whole_number("--size", default=1, help="Labels per step: larger is faster and coarser.")
-@_whole_number("--seeds", default=5, help="Runs of each score, from different first labels.")
-@_whole_number("--seed", default=0, least=0, help="The first seed; also that of the rows set aside.")
+@whole_number("--initial", default=2, help="Labels per class to begin with.")
+@whole_number("--budget", default=100, help="Labels in all, the first ones included.")
+@whole_number("--size", default=1, help="Labels per step: larger is faster and coarser.")
+@whole_number("--seeds", default=5, help="Runs of each score, from different first labels.")
+@whole_number("--seed", default=0, least=0, help="The first seed; also that of the rows set aside.")
 @click.option(
     "--metric",
     type=click.Choice(METRICS),
@@ -113,7 +96,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     show_default=True,
     help="What table, curve and verdict are about. Changing it takes no new simulation.",
 )
-@_whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
+@whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -133,8 +116,8 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     from askwell.simulate import simulate as run
 
     folder = out if out is not None else Path(f"{data.stem}-simulation")
-    command = _command()
-    with _plainly(goes_on=f"Finished steps are kept in {folder}. To go on: {command}"):
+    again = command()
+    with plainly(goes_on=f"Finished steps are kept in {folder}. To go on: {again}"):
         _checked(folder)
         names = [name.strip() for name in scores.split(",") if name.strip()]
         told = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
@@ -167,8 +150,8 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
                 ids=task.ids,
             )
         title = f"Would active learning have helped on {data.name}?"
-        _write(found, folder, title=title, intro=task.note, metric=metric, repeat=command)
-        _whole(folder / "questions.csv", lambda path: _write_questions(path, found, task))
+        _write(found, folder, title=title, intro=task.note, metric=metric, repeat=again)
+        whole_file(folder / "questions.csv", lambda path: _write_questions(path, found, task))
         _show(found, metric)
         click.echo(
             f"Written to {folder}: report.html (open it in a browser), curves.png, curves.svg, questions.csv, "
@@ -189,18 +172,6 @@ def _model(name: str, pool: np.ndarray) -> Any:
 # ---- what is printed and written ----
 
 
-def _command() -> str:
-    """What was typed, for a shell: the options that were given."""
-    context = click.get_current_context()
-    words = ["askwell", context.command.name or ""]
-    for parameter in context.command.params:
-        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
-            given = context.params[parameter.name or ""]
-            for value in given if isinstance(given, tuple) else [given]:
-                words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]
-    return shlex.join(words)
-
-
 def _show(found: Any, metric: str) -> None:
     from askwell.report import terminal_curves
 
@@ -215,10 +186,10 @@ def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, rep
     first, *others = (line.strip() for line in intro.splitlines())
     said = f"{first}\n\n{'; '.join(others)}."
 
-    _whole(folder / "result.json", found.save)
+    whole_file(folder / "result.json", found.save)
     for name in ("curves.png", "curves.svg"):
-        _whole(folder / name, lambda path: plot_curves(found.traces, path, metric=metric, title=title))
-    _whole(folder / "report.html", lambda path: html_report(found, path, title=title, intro=said, repeat=repeat))
+        whole_file(folder / name, lambda path: plot_curves(found.traces, path, metric=metric, title=title))
+    whole_file(folder / "report.html", lambda path: html_report(found, path, title=title, intro=said, repeat=repeat))
 
 
 def _write_questions(path: Path, found: Any, task: Labelled) -> None:
@@ -229,16 +200,6 @@ def _write_questions(path: Path, found: Any, task: Labelled) -> None:
         for trace in found.traces:
             for number, place in enumerate(trace.questions, 1):
                 rows.writerow([trace.score, trace.seed, number, task.ids[place], task.y[place]])
-
-
-def _whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let something write a file, and put it in its place when it is whole."""
-    part = path.with_name(f"part-{path.name}")
-    try:
-        write(part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _checked(path: Path) -> Path:
@@ -271,30 +232,3 @@ def _kept_if_begun(folder: Path) -> Iterator[None]:
         if new and folder.is_dir() and not any(folder.rglob("*.jsonl")):
             shutil.rmtree(folder)
         raise
-
-
-@contextmanager
-def _plainly(*, goes_on: str) -> Iterator[None]:
-    """Refusals as one message and exit code 2, Ctrl-C as one line and exit code 130, warnings as notes."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: click.echo(f"Note: {message}", err=True)
-            yield
-    except BrokenPipeError:  # nobody reads on; click knows what to do
-        raise
-    except (ValueError, ImportError, OSError) as fault:
-        click.echo(f"Error: {_as_options(str(fault))}", err=True)
-        raise SystemExit(2) from None
-    except RuntimeError as fault:  # a run broke: what it was doing belongs to the message
-        click.echo("\n".join([f"Error: {fault}", *getattr(fault, "__notes__", [])]), err=True)
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        click.echo(f"\nStopped. {goes_on}", err=True)
-        raise SystemExit(130) from None
-
-
-def _as_options(text: str) -> str:
-    """A message that speaks of arguments (encoding='cp1252') as one that speaks of options (--encoding cp1252)."""
-    options = {parameter.name or "": parameter.opts[0] for parameter in click.get_current_context().command.params}
-    called = re.compile(rf"\b({'|'.join(options)})=([\w.]+|'[^']*')")
-    return called.sub(lambda found: f"{options[found[1]]} {found[2]}", text)

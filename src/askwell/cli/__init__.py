@@ -1,0 +1,19 @@
+"""The command line: parse, call, print."""
+
+import click
+
+import askwell
+from askwell.cli.reproducing import reproduce
+from askwell.cli.trying import demo, simulate
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(askwell.__version__, prog_name="askwell")
+def main() -> None:
+    """Which examples to label next, so that a model predicts well on the inputs you care about."""
+
+
+for each in (demo, simulate, reproduce):
+    main.add_command(each)

@@ -1,0 +1,86 @@
+"""The command for those who want the paper's evidence: `reproduce`."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from askwell.cli.manners import command, plainly, whole_number
+
+__all__ = ["reproduce"]
+
+FOLDER = "experiments"  # of a checkout: no part of the package, which imports nothing from it
+
+
+@click.command()
+@click.argument("figure", required=False)
+@click.option("--quick", "effort", flag_value="quick", help="A few seeds and labels: minutes, to see that it works.")
+@click.option("--full", "effort", flag_value="full", help="The paper's whole protocol, however long it takes.")
+@whole_number("--seeds", help="Runs of each score.  [default: as many as the figure says]")
+@whole_number("--processes", default=2, help="How many runs at a time.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where the original data files are.  [default: ASKWELL_DATA, else they are downloaded]",
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Where results go.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="A choice of the figure: --choices.")
+@click.option("--choices", is_flag=True, help="List the figure's choices, the default first, and do nothing.")
+@click.option("--redraw", is_flag=True, help="Draw and judge what has been run, without running anything.")
+def reproduce(figure: str | None, **asked: Any) -> None:
+    """Run an experiment of the paper, draw its FIGURE and judge its claim.
+
+    Without FIGURE: what there is. Neither --quick nor --full is the protocol whose results experiments/README.md
+    shows. Finished steps are kept: the same command goes on where it was stopped. The experiments come with a checkout
+    of the source.
+    """
+    with plainly(goes_on=f"Finished steps are kept. To go on: {command()}"):
+        experiments = _experiments()
+        if figure is None:
+            lines = (f"{name:<22} {experiments.figure_named(name).content}" for name in experiments.FIGURES)
+            click.echo("\n".join(lines))
+            return
+        found = experiments.figure_named(figure)
+        if asked.pop("choices"):
+            for name, option in found.options.items():
+                click.echo(f"{name}={'|'.join(option.values)}  {option.meaning}")
+            return
+        _run(experiments, found, **asked)
+
+
+def _run(
+    experiments: Any, figure: Any, *, effort: str | None, options: tuple[str, ...], redraw: bool, **rest: Any
+) -> None:
+    from rich.console import Console
+
+    terms = {"effort": effort or "standard", "options": _pairs(options), "out": rest.pop("out") or experiments.OUT}
+    if redraw:
+        outcome = experiments.redraw(figure, **terms)
+    else:
+        with Console(stderr=True).status(f"{figure.name}: starting") as status:
+            told = lambda line: status.update(f"{figure.name}: {line}")  # noqa: E731
+            outcome = experiments.reproduce(figure, told=told, **terms, **rest)
+    click.echo(outcome.verdict)
+    click.echo(f"\nWritten: {', '.join(str(path) for path in (outcome.table, *outcome.pictures))}.")
+
+
+def _pairs(options: tuple[str, ...]) -> dict[str, str]:
+    for option in options:
+        if "=" not in option:
+            raise ValueError(f"--option must be NAME=VALUE, but it is {option!r}.")
+    return dict(option.split("=", 1) for option in options)
+
+
+def _experiments() -> Any:
+    """What runs the experiments: of the checkout that askwell is installed from, or of the folder we are in."""
+    for place in (Path(__file__).parents[3], Path.cwd()):
+        if (place / FOLDER / "running.py").is_file():
+            sys.path.insert(0, str(place))
+            return import_module(f"{FOLDER}.running")
+    raise ValueError(
+        "the experiments come with askwell's source, and there is no checkout here. Clone the repository, and run this "
+        "command in its folder."
+    )
