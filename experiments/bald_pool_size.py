@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from askwell.curves import Trace, curve, paired, summary
+from askwell.report.figures import dress
 from experiments.drawing import judged
 from experiments.figure import Figure, Setting
 from experiments.results import Results
@@ -32,13 +33,8 @@ def draw(results: Results) -> Any:
         low, high = found.mean - found.error, found.mean + found.error
         axes.fill_between(found.labels, low, high, color=shade, alpha=0.15, linewidth=0)
     seeds = len({trace.seed for trace in traces})
-    axes.set_title(f"BALD ({seeds} seed{'s' * (seeds != 1)})", loc="left", fontsize=11, fontweight="bold")
-    axes.set(xlabel="labels", ylabel="accuracy")
-    axes.grid(axis="y", color="#d9dde2", linewidth=0.8)
-    axes.margins(x=0)
+    dress(axes, "accuracy", f"BALD ({seeds} seed{'s' * (seeds != 1)})")
     picture.legend(loc="outside lower center", ncols=2, frameon=False)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
     return picture
 
 

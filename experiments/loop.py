@@ -96,6 +96,7 @@ def acquire(
     `budget` labels are known or the pool is exhausted. With `candidates` a step looks at that many items of the pool
     only, drawn anew each time.
     """
+    model = askwell.as_model(model)
     known = [int(item) for row in past for item in row["asked"]]
     now = _now(problem, model, choice, known, seed, candidates) if past else None
     budget = min(budget, len(problem.y))

@@ -33,7 +33,8 @@ FIGURES = {
 """Name -> module and attribute of its `Figure`."""
 
 PACKAGES = ("askwell", "numpy", "scipy", "scikit-learn", "torch")
-OUT = Path(__file__).parent / "results"
+HERE = Path(__file__).parent
+OUT, PAGE = HERE / "results", HERE / "README.md"
 
 
 @final
@@ -102,13 +103,30 @@ def redraw(
     """Pictures and verdict from the table that was kept: in seconds, without running anything."""
     table = _table(figure, figure.terms(effort, options or {}), out)
     results: Results = read_results(table)
-    drawn, pictures = figure.draw(results), []
-    for kind in ("png", "svg"):
-        pictures.append(table.with_suffix(f".{kind}"))
-        drawn.savefig(pictures[-1], format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    pictures = _drawn(figure.draw(results), table)
     verdict = figure.verdict(results)
     table.with_suffix(".md").write_text(f"{verdict}\n", "utf-8")
+    if table == OUT / f"{figure.name}.csv":
+        _publish(figure.name, verdict)
     return Outcome(table if table.exists() else table.with_name(f"{table.name}.gz"), tuple(pictures), verdict)
+
+
+def _drawn(picture: Any, table: Path) -> list[Path]:
+    """The files of a picture; the same bytes each time."""
+    from matplotlib import rc_context
+
+    paths = [table.with_suffix(f".{kind}") for kind in ("png", "svg")]
+    with rc_context({"svg.hashsalt": table.stem}):
+        for path in paths:
+            picture.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return paths
+
+
+def _publish(name: str, verdict: str) -> None:
+    """Put the verdict of a standard run between its marks in the README."""
+    start, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+    before, rest = PAGE.read_text("utf-8").split(start)
+    PAGE.write_text(f"{before}{start}\n{verdict}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def _run(figure: Figure, terms: Terms, runs: Runs, job: Job, tell: Tell) -> None:

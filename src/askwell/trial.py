@@ -17,6 +17,7 @@ import numpy as np
 from askwell.arrays import spans, take
 from askwell.curves import Trace
 from askwell.learner import Learner
+from askwell.models import as_model
 from askwell.problem import Problem
 from askwell.store import open_store
 from askwell.store.run import Entry, Run, text_of
@@ -153,7 +154,7 @@ def _learner(problem: Problem, job: Job, past: Sequence[Step]) -> Learner:
         entries += [Entry("label", text_of(position), {"label": problem.labels[position]}) for position in asked]
         Run(store, "main").change(lambda state: entries)
     return Learner(
-        problem.model(seed),
+        as_model(problem.model(seed)),
         problem.pool,
         targets=problem.targets,
         score=problem.scores[score],

@@ -7,7 +7,8 @@ import pytest
 
 from experiments.drawing import curve_panels, curve_table
 from experiments.figure import Figure, Option, Setting
-from experiments.running import figure_named, redraw, reproduce
+from experiments.results import read_results
+from experiments.running import FIGURES, OUT, PAGE, figure_named, redraw, reproduce
 
 
 def climb(job, terms, past):
@@ -131,3 +132,14 @@ def test_processes_find_what_one_process_finds(tmp_path):
 def test_unknown_figures_are_refused():
     with pytest.raises(ValueError, match="figure must be one of heatmaps"):
         figure_named("figure7")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_readme_says_what_the_results_say(name):
+    """`askwell reproduce NAME --redraw` writes it anew."""
+    verdict = OUT / f"{name}.md"
+    if not verdict.exists():
+        pytest.skip(f"{name} has not been run yet")
+    assert f"<!-- {name} -->\n\n{verdict.read_text()}\n<!-- /{name} -->" in PAGE.read_text()
+    assert f"(results/{name}.png)" in PAGE.read_text()
+    assert figure_named(name).verdict(read_results(OUT / f"{name}.csv")) + "\n" == verdict.read_text()
