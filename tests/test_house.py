@@ -32,7 +32,8 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "psycopg": {"store/postgres.py"},
     "pytest": {"store/contract.py"},
     "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
-    "pyarrow": {"tables/reading.py"},
+    "pyarrow": {"rows/parquet.py", "tables/reading.py"},
+    "fsspec": {"rows/places.py"},
     "numba": {
         "models/trees.py",
         *(

@@ -217,6 +217,15 @@ def test_explanations_say_what_is_asked_for(x):
     assert learner.explain(known).label == "high"
 
 
+@pytest.mark.parametrize("engine", [None, "local:2"])
+def test_a_pool_in_files_is_asked_the_same_questions(x, tmp_path, engine):
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", x[20 * number : 20 * (number + 1)].astype(np.float32))
+    one, other = going(x.astype(np.float32)), Learner(LightModel(), tmp_path, seed=3, engine=engine)
+    other.tell(list(one.labels), list(one.labels.values()))
+    assert questions_of(other, x, 3, size=2) == questions_of(one, x, 3, size=2)
+
+
 def test_a_forest_of_few_trees_is_taken_with_one_warning(x):
     few = RandomForestClassifier(10, random_state=0)
     learner = Learner(few, x, targets=x[:20], seed=3)

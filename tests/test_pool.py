@@ -21,7 +21,7 @@ class Frame:
 
 def test_ids_are_row_numbers_or_the_frames_index_or_those_given():
     x = np.zeros((3, 2))
-    assert as_pool(x).ids == (0, 1, 2)
+    assert as_pool(x).ids == range(3)
     assert as_pool(Frame(x, ["a", "b", "c"])).ids == ("a", "b", "c")
     assert as_pool(x, ids=np.array([7, 5, 3])).ids == (7, 5, 3)
     assert as_pool(as_pool(x, ids="xyz")).position("z") == 2

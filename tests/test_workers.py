@@ -84,6 +84,41 @@ def test_where_all_processes_die_every_job_says_so():
     assert all("exit code 3" in fault.text for fault in faults)
 
 
+def falters(job, tell, hint):
+    """Dies once for each odd job: the second process finds the mark of the first."""
+    mark = Path(job[0], f"{job[1]}")
+    if job[1] % 2 and not mark.exists():
+        mark.touch()
+        os._exit(9)
+    tell([job[1], hint])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_hints_are_what_is_known_when_a_job_is_given_out(tmp_path, processes):
+    found, jobs = [], [(str(tmp_path), number) for number in (0, 2, 4, 6, 8)]
+    faults = work(
+        falters, jobs, processes=processes, told=lambda _, message: found.append(message), hint=lambda: len(found)
+    )
+    assert faults == [None] * 5
+    assert sorted(number for number, _ in found) == [0, 2, 4, 6, 8]
+    assert all(place - processes <= hint <= place for place, (_, hint) in enumerate(found))
+
+
+def test_a_job_whose_process_died_is_done_by_another(tmp_path):
+    found, jobs = [], [(str(tmp_path), number) for number in range(5)]
+    faults = work(
+        falters, jobs, processes=2, told=lambda _, message: found.append(message[0]), hint=lambda: 0, retries=1
+    )
+    assert faults == [None] * 5
+    assert sorted(found) == list(range(5))
+
+
+def test_retries_come_to_an_end():
+    die = lambda job, tell: os._exit(3)  # noqa: E731
+    faults = work(die, [1, 2], processes=2, told=lambda place, message: None, retries=2)
+    assert all("exit code 3" in fault.text for fault in faults)
+
+
 def test_what_cannot_be_sent_is_refused():
     lock = __import__("threading").Lock()
     with pytest.raises(ValueError, match=r"survive being sent to another process.*Try processes=1"):

@@ -56,6 +56,7 @@ class Knowledge:
     sample: Sample
     question: Question
     found: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores
+    engine: Any = None  # where the best are looked for; here, if None
 
     def choose(
         self, score: Any, batch: Any, size: int, *, free: np.ndarray, pending: Sequence[int], rng: np.random.Generator
@@ -105,7 +106,7 @@ class Knowledge:
         positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
         if free[positions].sum() < min(size, free.sum()):
             taken = int((~free[self.question.asked]).sum())
-            positions, scores = best_items(self.question, score, 2 * size + taken)
+            positions, scores = best_items(self.question, score, 2 * size + taken, engine=self.engine)
             self.found["best"] = positions, scores
         keep = np.flatnonzero(free[positions])[:size]
         return positions[keep], scores[keep]
@@ -138,6 +139,7 @@ def learn(
     labels: Sequence[Any],
     classes: Sequence[Any],
     rng: Callable[[str], np.random.Generator],
+    engine: Any = None,
 ) -> Knowledge:
     """Fit the model to the labels of the items at these positions, and draw the targets of this step."""
     posterior = fit_model(model, pool.take(positions), list(labels), rng=rng("fit"), classes=classes)
@@ -147,7 +149,7 @@ def learn(
     unlabelled = np.ones(len(pool), bool)
     unlabelled[list(positions)] = False
     question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
-    return Knowledge(posterior, sample, question, {})
+    return Knowledge(posterior, sample, question, {}, engine)
 
 
 def spread_out(pool: Pool, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator) -> np.ndarray:

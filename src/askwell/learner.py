@@ -7,6 +7,8 @@ from typing import Any, final
 import numpy as np
 
 from askwell.acquisition import as_score
+from askwell.arrays import spans
+from askwell.engines import as_engine
 from askwell.information.draws import signal
 from askwell.knowledge import Explanation, Knowledge, learn, spread_out
 from askwell.models import as_model
@@ -31,6 +33,8 @@ class Learner:
     """Asks for the labels that are expected to tell most about predictions on the targets.
 
     `pool` is an array, a data frame, a list of inputs or a path; ids are the frame's index or row numbers, or `ids`.
+    A folder of files, a glob or a URL stays in its files; `engine` ("local", "ray", see `askwell.engines`) says where
+    the pool is scored, and does not change the questions.
     `targets` are inputs like those the model will meet: an array or a frame, or something from `askwell.targets`; None
     takes them from the pool. `score` is a name from `askwell.acquisition` or a function, `batch` a name from
     `askwell.selection` or a function; by default several questions are chosen jointly for EPIG, else by score alone.
@@ -62,13 +66,14 @@ class Learner:
         batch: Any = None,
         ids: Iterable[Any] | None = None,
         run: str = "main",
+        engine: Any = None,
     ) -> None:
         self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
         self._score = score
         self._batch = batch if batch is not None else ("joint" if score == "epig" else "top")
         as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
-        self._seed = seed
+        self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Knowledge] | None = None
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look = self._model is not model and score == "epig"
@@ -188,7 +193,7 @@ class Learner:
             "classes": self._classes,
             "targets": repr(self._targets),
             "items": len(self._pool),
-            "ids": hashlib.sha256("\n".join(map(text_of, self._pool.ids)).encode()).hexdigest()[:16],
+            "ids": _fingerprint(self._pool.ids),
         }
         state = self._run.change(lambda state: [] if state.settings else [Entry("run", None, settings)])
         for name in ("seed", "items", "ids", "classes"):
@@ -230,6 +235,7 @@ class Learner:
                 labels=list(state.labels.values()),
                 classes=self._classes_in(state),
                 rng=lambda purpose: rng_for(self._seed, fixed.get(purpose, state.changes), purpose),
+                engine=self._engine,
             )
             self._known = state.changes, knowledge
         return self._known[1]
@@ -271,9 +277,16 @@ class Learner:
         return labels
 
 
+def _fingerprint(ids: Sequence[Any]) -> str:
+    """Of the ids in order, one per line; some at a time, since there may be ten million."""
+    found, text = hashlib.sha256(), str if isinstance(ids, range) else text_of
+    for span in spans(len(ids), 1 << 16):
+        found.update((("\n" if span.start else "") + "\n".join(map(text, ids[span]))).encode())
+    return found.hexdigest()[:16]
+
+
 def _signal(question: Question, *, warn: bool) -> float:
-    some = question.asked[:: max(1, -(-len(question.asked) // SOME))]
-    return signal(question.predict(some), question.target_probs, weights=question.weights, warn=warn)
+    return signal(question.predict(question.some(SOME)), question.target_probs, weights=question.weights, warn=warn)
 
 
 def _checked_classes(classes: Sequence[Any]) -> list[Any]:

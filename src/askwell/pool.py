@@ -4,14 +4,17 @@ A pool is anything with a length and rows: an array, a data frame, a list of inp
 array. What comes out of `take` is what the model gets, and nothing is copied before that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from askwell.arrays import take
+from askwell.rows import open_rows
+from askwell.rows.places import is_url
 
 __all__ = ["Pool", "as_pool", "plain"]
 
@@ -23,12 +26,12 @@ class Pool:
 
     >>> pool = as_pool(np.arange(6.0).reshape(3, 2))
     >>> len(pool), pool.ids, pool.take([2])
-    (3, (0, 1, 2), array([[4., 5.]]))
+    (3, range(0, 3), array([[4., 5.]]))
     """
 
     x: Any
-    ids: tuple[Any, ...]
-    positions: dict[Any, int]  # id -> its place in `ids`
+    ids: Sequence[Any]  # a range, if rows are counted: ten million numbers need no memory
+    positions: Mapping[Any, int]  # id -> its place in `ids`
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,7 +55,8 @@ class Pool:
 def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
     """A pool over an array, a data frame, a list of inputs, or the path of a table or a saved array.
 
-    Ids are `ids`, else the frame's index, else row numbers; they must all be different.
+    A folder, a glob or a URL is a pool that stays in its files (`askwell.rows.open_rows`). Ids are `ids`, else the
+    frame's index, else row numbers; they must all be different.
     """
     if isinstance(pool, Pool):
         return pool
@@ -70,7 +74,9 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
             f"pool must have one row per input, but it is a plain list of {n} numbers. "
             "Try pool.reshape(-1, 1) if each input is one number."
         )
-    given = ids if ids is not None else (x.index if hasattr(x, "iloc") else range(n))
+    if ids is None and not hasattr(x, "iloc"):
+        return Pool(x, range(n), _Counted(n))
+    given = ids if ids is not None else x.index
     known = tuple(plain(item) for item in given)
     if len(known) != n:
         raise ValueError(f"ids must have one id per input, but there are {len(known)} ids and {n} inputs.")
@@ -82,6 +88,25 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
             "Try frame.reset_index(), or give ids of your own."
         )
     return Pool(x, known, positions)
+
+
+@final
+class _Counted(Mapping[Any, int]):
+    """Row numbers and their places, which are the same."""
+
+    def __init__(self, n: int) -> None:
+        self._rows = range(n)
+
+    def __getitem__(self, item: Any) -> int:
+        if isinstance(item, int | float) and item in self._rows:
+            return int(item)
+        raise KeyError(item)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def plain(value: Any) -> Any:
@@ -96,6 +121,8 @@ def plain(value: Any) -> Any:
 def _opened(path: str | Path) -> Any:
     """What the file holds: a saved array, or the numeric and encoded columns of a table."""
     file = Path(path)
+    if file.is_dir() or is_url(str(path)) or (not file.exists() and has_magic(str(path))):
+        return open_rows(path)
     if not file.exists():
         raise ValueError(f"pool must be the path of a file, but {str(path)!r} does not exist.")
     if file.suffix == ".npy":

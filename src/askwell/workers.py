@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from typing import Any, final
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Fault", "Tell", "serve", "work"]
+__all__ = ["Fault", "Tell", "serve", "tried", "work"]
 
 Tell = Callable[[Any], None]
 """How a job reports on the way: with anything that JSON can hold."""
@@ -54,12 +55,20 @@ class Fault:
 
 
 def work(
-    function: Callable[[Any, Tell], None], jobs: Sequence[Any], *, processes: int, told: Callable[[int, Any], None]
+    function: Callable[..., None],
+    jobs: Sequence[Any],
+    *,
+    processes: int,
+    told: Callable[[int, Any], None],
+    hint: Callable[[], Any] | None = None,
+    retries: int = 0,
 ) -> list[Fault | None]:
     """Call `function(job, tell)` for each job; what went wrong in each, None where nothing did.
 
     `told(place of the job, message)` is called here, in this thread, for each `tell(message)` there. One process means
-    this one; linear algebra has one thread in either case, so that the numbers are the same.
+    this one; linear algebra has one thread in either case, so that the numbers are the same. With `hint` it is
+    `function(job, tell, hint())`, asked when the job is given out: what the others have found by then, as JSON can hold
+    it. A job whose process dies is given to a new process, `retries` times at most.
 
     >>> heard = []
     >>> def divide(job, tell):
@@ -70,7 +79,10 @@ def work(
     """
     if min(processes, len(jobs)) <= 1:
         with threadpool_limits(1):
-            return [_tried(function, job, partial(told, place)) for place, job in enumerate(jobs)]
+            return [
+                tried(function, job, partial(told, place), *([] if hint is None else [hint()]))
+                for place, job in enumerate(jobs)
+            ]
     try:
         task = cloudpickle.dumps((function, list(jobs)))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
@@ -78,7 +90,7 @@ def work(
     handle, name = tempfile.mkstemp(prefix="askwell-")
     with os.fdopen(handle, "wb") as file:
         file.write(task)
-    return _Crew(Path(name), len(jobs), min(processes, len(jobs))).run(told)
+    return _Crew(Path(name), len(jobs), min(processes, len(jobs)), hint, retries).run(told)
 
 
 def serve(task: str) -> None:
@@ -97,13 +109,13 @@ def serve(task: str) -> None:
         send("unable", [type(error).__name__, str(error), traceback.format_exc()])
         return
     send("ready", None)
-    for place in _numbers():
-        fault = _tried(function, jobs[place], lambda message: send("told", message))
+    for place, hints in _given():
+        fault = tried(function, jobs[place], lambda message: send("told", message), *hints)
         send("done", None if fault is None else [fault.kind, fault.text, fault.trace])
 
 
-def _numbers() -> Iterator[int]:
-    """The job numbers from standard input; if it closes during a job, the process ends at once."""
+def _given() -> Iterator[tuple[int, list[Any]]]:
+    """(place of a job, hints) from standard input; if it closes during a job, the process ends at once."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     given = done = 0
 
@@ -118,13 +130,15 @@ def _numbers() -> Iterator[int]:
 
     threading.Thread(target=listen, daemon=True).start()
     while line := waiting.get():
-        yield int(line)
+        place, *hints = json.loads(line)
+        yield place, hints
         done += 1
 
 
-def _tried(function: Callable[[Any, Tell], None], job: Any, tell: Tell) -> Fault | None:
+def tried(function: Callable[..., None], job: Any, tell: Tell, *hints: Any) -> Fault | None:
+    """Do a job; what went wrong, if anything did."""
     try:
-        function(job, tell)
+        function(job, tell, *hints)
     except Exception as error:
         return Fault(type(error).__name__, str(error), traceback.format_exc())
     return None
@@ -134,13 +148,25 @@ def _tried(function: Callable[[Any, Tell], None], job: Any, tell: Tell) -> Fault
 class _Crew:
     """Workers, and who of them does which job."""
 
-    def __init__(self, task: Path, jobs: int, processes: int) -> None:
-        self._next, self._jobs, self._task = 0, jobs, task
+    def __init__(self, task: Path, jobs: int, processes: int, hint: Callable[[], Any] | None, retries: int) -> None:
+        self._task, self._hint = task, hint
+        self._waiting = deque(range(jobs))
+        self._retries = [retries] * jobs  # left
         self._faults: list[Fault | None] = [None] * jobs
         self._messages: queue.Queue[tuple[int, list[Any] | None]] = queue.Queue()
-        code = f"from askwell.workers import serve; serve({str(task)!r})"
+        self._workers: list[subprocess.Popen[str]] = []
+        self._listeners: list[threading.Thread] = []
+        self._doing: dict[int, int | None] = {}  # worker -> place of its job
+        self._loading: set[int] = set()
+        for _ in range(processes):
+            self._hire()
+
+    def _hire(self) -> None:
+        """One more worker."""
+        worker = len(self._workers)
+        code = f"from askwell.workers import serve; serve({str(self._task)!r})"
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self._workers = [
+        self._workers.append(
             subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.PIPE,
@@ -150,13 +176,11 @@ class _Crew:
                 text=True,
                 encoding="utf-8",
             )
-            for _ in range(processes)
-        ]
-        self._doing: dict[int, int | None] = dict.fromkeys(range(processes))  # worker -> place of its job
-        self._loading = set(self._doing)
-        self._listeners = [threading.Thread(target=self._listen, args=(w,), daemon=True) for w in self._doing]
-        for listener in self._listeners:
-            listener.start()
+        )
+        self._doing[worker] = None
+        self._loading.add(worker)
+        self._listeners.append(threading.Thread(target=self._listen, args=(worker,), daemon=True))
+        self._listeners[-1].start()
 
     def run(self, told: Callable[[int, Any], None]) -> list[Fault | None]:
         try:
@@ -168,20 +192,19 @@ class _Crew:
                 self._take(worker, message, told)
         finally:
             self._end()
-        for place in range(self._next, self._jobs):
+        for place in self._waiting:
             self._faults[place] = Fault("RuntimeError", ENDED.format(self._workers[0].returncode))
         return self._faults
 
     def _take(self, worker: int, message: list[Any] | None, told: Callable[[int, Any], None]) -> None:
         place = self._doing[worker]
         self._loading.discard(worker)
-        if not self._loading:  # all have read it: if this process is killed now, nothing stays behind
-            self._task.unlink(missing_ok=True)
+        if not self._loading and not any(self._retries):
+            self._task.unlink(missing_ok=True)  # all have read it: if this process is killed now, nothing stays behind
         if message is None:  # it is gone
             del self._doing[worker]
             if place is not None:
-                code = self._workers[worker].wait()
-                self._faults[place] = Fault("RuntimeError", ENDED.format(code))
+                self._lost(place, self._workers[worker].wait())
             return
         kind, body = message
         if kind == "told" and place is not None:
@@ -193,16 +216,26 @@ class _Crew:
             self._faults[place] = Fault(*body)
         self._give(worker)
 
+    def _lost(self, place: int, code: int) -> None:
+        """The process of a job died: somebody else does it, or nobody."""
+        if self._retries[place]:
+            self._retries[place] -= 1
+            self._waiting.appendleft(place)
+            self._hire()
+        else:
+            self._faults[place] = Fault("RuntimeError", ENDED.format(code))
+
     def _give(self, worker: int) -> None:
         """The next job, or the end."""
         stdin = self._workers[worker].stdin
         assert stdin is not None
         self._doing[worker] = None
         with contextlib.suppress(OSError):  # a worker that has died is seen by its listener
-            if self._next < self._jobs:
-                stdin.write(f"{self._next}\n")
+            if self._waiting:
+                hints = [] if self._hint is None else [self._hint()]
+                stdin.write(f"{json.dumps([self._waiting[0], *hints])}\n")
                 stdin.flush()
-                self._doing[worker], self._next = self._next, self._next + 1
+                self._doing[worker] = self._waiting.popleft()
             else:
                 stdin.close()
 

@@ -97,6 +97,24 @@ def test_bounds_refuse_what_epig_refuses(call, either):
 
 @PROPERTY
 @given(worlds(), st.data())
+def test_top_of_parts_in_any_order_is_that_of_the_whole(world, data):
+    """With the score of the `size`-th best so far as floor; equal scores stand in the order of the pool."""
+    probs, targets, weights = world
+    n, size = len(probs), data.draw(st.integers(1, len(probs)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, n - 1), max_size=3))) if n > 1 else []
+    spans = data.draw(st.permutations(list(zip([0, *cuts], [*cuts, n], strict=True))))
+    best, floor = [], -np.inf
+    for start, stop in spans:
+        index, found = askwell.top_epig(probs[start:stop], targets, min(size, stop - start), weights=weights, floor=floor)
+        best = sorted([*best, *((-score, start + place) for place, score in zip(index, found, strict=True))])[:size]
+        floor = -best[-1][0] if len(best) == size else -np.inf
+    order, scores = askwell.top_epig(probs, targets, size, weights=weights)
+    assert [place for _, place in best] == order.tolist()
+    assert [-score for score, _ in best] == scores.tolist()
+
+
+@PROPERTY
+@given(worlds(), st.data())
 def test_top_is_sorting(world, data):
     probs, targets, weights = world
     copies = data.draw(st.lists(st.integers(0, len(probs) - 1), min_size=1, max_size=30))

@@ -53,13 +53,20 @@ def chi2_bound(probs: Array, target_probs: Array, *, weights: Array | None = Non
 
 
 def top_epig(
-    probs: Array, target_probs: Array, size: int, *, weights: Array | None = None, log: bool = False
+    probs: Array,
+    target_probs: Array,
+    size: int,
+    *,
+    weights: Array | None = None,
+    log: bool = False,
+    floor: float = -np.inf,
 ) -> tuple[Array, Array]:
     """The `size` candidates with the highest EPIG, best first: (indices [size], scores [size]).
 
     Exactly what sorting `epig` would give, equal scores in order of index, but candidates that provably cannot be among
     the best are dropped on the way: the targets are taken block by block, and the chi-square bound says what the
-    blocks to come can still add.
+    blocks to come can still add. With `floor`, those that score below it may be left out, so that fewer come back: give
+    it what the `size`-th best elsewhere has, and the best of a pool are found part by part.
 
     >>> split, vague = [[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.4], [0.4, 0.6]]
     >>> top_epig([vague, split, split], [split], 2)
@@ -78,7 +85,7 @@ def top_epig(
         best = xp.argsort(scores, descending=True, stable=True)[:size]
         return best, scores[best]
     w = normalised_weights(weights, host_targets.shape[0])
-    best, scores = _race(fast, host, host_targets, size, w, log)
+    best, scores = _race(fast, host, host_targets, size, w, log, floor)
     return xp.asarray(best, device=probs.device), like(xp, probs, scores)
 
 
@@ -162,7 +169,13 @@ class _Race(NamedTuple):
 
 
 def _race(
-    fast: Any, probs: np.ndarray, target_probs: np.ndarray, size: int, weights: np.ndarray | None, log: bool
+    fast: Any,
+    probs: np.ndarray,
+    target_probs: np.ndarray,
+    size: int,
+    weights: np.ndarray | None,
+    log: bool,
+    floor: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """`top_epig` for arrays in memory: the pool in parts, the best so far carried from part to part."""
     w = np.full(len(target_probs), 1 / len(target_probs)) if weights is None else weights
@@ -174,7 +187,7 @@ def _race(
         tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
     best, scores = np.empty(0, np.intp), np.empty(0)
     for span, part in fast.parts(probs, packed=blocks, log=log):
-        index, found = _survivors(_Race(fast, part, blocks, tails), size, scores)
+        index, found = _survivors(_Race(fast, part, blocks, tails), size, scores, floor)
         best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
         best, scores = _best(best, scores, size, probs.dtype)
     return best, scores
@@ -186,13 +199,14 @@ def _best(index: np.ndarray, scores: np.ndarray, size: int, dtype: Any) -> tuple
     return index[order], scores[order]
 
 
-def _survivors(race: _Race, size: int, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
     """(index, scores) of the candidates that could not be ruled out; the best are among them or among the known."""
     promise = race.most_to_come(np.arange(len(race.candidates.probs)), 0)
-    order = np.argsort(-promise, kind="stable")
+    order, least = np.argsort(-promise, kind="stable"), floor * (1 - SLACK)
+    order = order[promise[order] >= least]
     head, rest = order[: 2 * size + 32], np.sort(order[2 * size + 32 :])
     head_totals = race.totals(head)
-    bar = _kth(np.concatenate([known, head_totals]), size)
+    bar = max(_kth(np.concatenate([known, head_totals]), size), least)
     rest = rest[promise[rest] >= bar]
     totals, done, step = np.zeros(len(rest)), 0, 1
     while done < len(race.blocks):

@@ -1,0 +1,71 @@
+"""Pieces of Parquet files: row groups, by the footers, and the columns of one piece as float32."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from askwell.rows.places import is_url, opened
+
+__all__ = ["groups", "numeric_columns", "read_groups", "read_ids"]
+
+
+def groups(place: str) -> tuple[list[int], dict[str, int]]:
+    """(rows of each row group, width of each column that can be an input) of a file, from its footer.
+
+    Numbers and truth values have a width of 1, a list of fixed size its size (an embedding), anything else 0.
+    """
+    with _file(place) as file:
+        meta = file.metadata
+        rows = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
+        return rows, {field.name: _width(field.type) for field in file.schema_arrow}
+
+
+def numeric_columns(widths: dict[str, int]) -> list[str]:
+    """The columns that can be inputs."""
+    return [name for name, width in widths.items() if width]
+
+
+def read_groups(place: str, first: int, stop: int, columns: Sequence[str]) -> np.ndarray:
+    """The columns of some row groups, float32 `[n, d]`; missing values are NaN."""
+    with _file(place) as file:
+        table = file.read_row_groups(range(first, stop), columns=list(columns), use_threads=False)
+        widths = [_width(table.schema.field(name).type) for name in columns]
+        x = np.empty((table.num_rows, sum(widths)), np.float32)
+        for name, width, end in zip(columns, widths, np.cumsum(widths).tolist(), strict=True):
+            x[:, end - width : end] = _numbers(table.column(name), width)
+        return x
+
+
+def read_ids(place: str, first: int, stop: int, column: str) -> list[Any]:
+    """A column of some row groups, as Python values."""
+    with _file(place) as file:
+        found: list[Any] = file.read_row_groups(range(first, stop), columns=[column]).column(0).to_pylist()
+        return found
+
+
+def _numbers(column: Any, width: int) -> np.ndarray:
+    from pyarrow import float32, types
+
+    if types.is_fixed_size_list(column.type):
+        if column.null_count:
+            return np.full((len(column), width), np.nan, np.float32)
+        flat = column.combine_chunks().flatten().cast(float32(), safe=False)
+        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, width)
+    return np.asarray(column.cast(float32(), safe=False).to_numpy())[:, None]
+
+
+def _width(kind: Any) -> int:
+    from pyarrow import types
+
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size) if _width(kind.value_type) else 0
+    return int(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _file(place: str) -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("reading Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None
+    return parquet.ParquetFile(opened(place) if is_url(place) else place)

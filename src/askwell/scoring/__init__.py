@@ -1,0 +1,20 @@
+"""A posterior, a pool and targets in; the score of every item, or the best items, out. Chunk by chunk.
+
+>>> import askwell
+>>> import numpy as np
+>>> from sklearn.ensemble import RandomForestClassifier
+>>> rng = np.random.default_rng(0)
+>>> x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+>>> posterior = askwell.as_model(RandomForestClassifier(50)).fit(x, y, rng=rng)
+>>> pool, around = rng.normal(size=(500, 2)), rng.normal(size=(20, 2))
+>>> scores = score_items(Question(posterior, pool, around), "epig")
+>>> best, _ = best_items(Question(posterior, pool, around), "epig", 3)
+>>> bool((np.argsort(-scores, kind="stable")[:3] == best).all())
+True
+"""
+
+from askwell.scoring.best import Report, best_items
+from askwell.scoring.items import score_items
+from askwell.scoring.question import Question
+
+__all__ = ["Question", "Report", "best_items", "score_items"]

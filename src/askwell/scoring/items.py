@@ -1,0 +1,63 @@
+"""The score of every item."""
+
+from typing import Any
+
+import numpy as np
+
+from askwell.acquisition import as_score, needs_targets
+from askwell.scoring.question import Question
+
+__all__ = ["checked", "exact", "need_targets", "score_chunk", "score_items"]
+
+
+def score_items(question: Question, score: Any) -> np.ndarray:
+    """The score of each item that may be asked, float64 `[n]`, in the order of `question.asked`.
+
+    Where the posterior knows EPIG without draws (a Gaussian process does), that is taken. Random numbers need no
+    predictions.
+    """
+    if score == "random":
+        return question.rng("score").random(len(question.asked))
+    known = exact(question, score)
+    if known is not None:
+        return known
+    checked(question, score)
+    scores = np.empty(len(question.asked))
+    for span, probs in question.chunks(shown="scoring"):
+        scores[span] = score_chunk(question, score, span, probs)
+    return scores
+
+
+def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray) -> np.ndarray:
+    """The scores of some items `[n]`, whose beliefs `[n, k, c]` are known."""
+    function, target_probs = checked(question, score)
+    rng = question.rng(f"score {span.start}")
+    found = np.asarray(function(probs, target_probs, weights=question.weights, rng=rng), np.float64)
+    if found.shape != (len(probs),):
+        raise ValueError(f"score must give one number per candidate, [{len(probs)}], but it gave {found.shape}.")
+    if np.isnan(found).any():
+        raise ValueError("score must give numbers, but it gave NaN. Look at the model's predictions there.")
+    return found
+
+
+def exact(question: Question, score: Any) -> np.ndarray | None:
+    """EPIG by the posterior's own closed form, where it has one."""
+    if score != "epig" or not hasattr(question.posterior, "epig"):
+        return None
+    need_targets(question, score)
+    x = question.items.take(question.asked)
+    return np.asarray(question.posterior.epig(x, question.targets, weights=question.weights), np.float64)
+
+
+def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | None]:
+    """The score as a function, and what it is to know of the targets."""
+    function, needed = as_score(score), needs_targets(score)
+    if needed and isinstance(score, str):
+        need_targets(question, score)
+    return function, question.target_probs if needed else None
+
+
+def need_targets(question: Question, score: str) -> None:
+    """Refuse a question without targets."""
+    if question.targets is None:
+        raise ValueError(f"targets must be given for the score {score!r}: inputs like those the model will meet.")

@@ -1,0 +1,117 @@
+"""What is asked of a pool, and the beliefs about its items, chunk by chunk."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from askwell.arrays import spans
+from askwell.models.protocol import Posterior
+from askwell.pool import Pool, as_pool
+from askwell.progress import track
+from askwell.rows import Rows
+from askwell.seeds import rng_for
+
+__all__ = ["Clock", "Question"]
+
+CHUNK_BYTES = 64 << 20  # of predictions at a time
+PIECE = 50_000  # items of a pool in memory that are one job
+FEW = 4  # pieces of files that are read to learn what items are like
+
+
+@final
+class Clock:
+    """Seconds spent, by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """Count this time as spent on that."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
+
+
+Chunks: TypeAlias = Iterator[tuple[slice, np.ndarray]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a pool: which of its items would tell this posterior most about these target inputs.
+
+    `positions` are the items that may be asked (all, if None); `rng` gives the generator for a purpose, for scores that
+    are drawn.
+    """
+
+    posterior: Posterior
+    pool: Any
+    targets: Any = None
+    weights: np.ndarray | None = None
+    positions: np.ndarray | None = None
+    rng: Callable[[str], np.random.Generator] = lambda purpose: rng_for(0, 0, purpose)
+
+    @cached_property
+    def items(self) -> Pool:
+        """The pool, with ids."""
+        return as_pool(self.pool)
+
+    @cached_property
+    def asked(self) -> np.ndarray:
+        """The positions that may be asked, in order."""
+        return np.arange(len(self.items)) if self.positions is None else np.asarray(self.positions, np.intp)
+
+    @cached_property
+    def target_probs(self) -> np.ndarray | None:
+        """`[m, k, c]` of the targets under the posterior's draws."""
+        return None if self.targets is None else np.asarray(self.posterior.predict(self.targets))
+
+    def predict(self, positions: Any) -> np.ndarray:
+        """`[n, k, c]` of the items at these positions."""
+        return np.asarray(self.posterior.predict(self.items.take(positions)))
+
+    def pieces(self) -> list[slice]:
+        """Spans of `asked` that can be worked on apart: of a pool in files a piece of a file, else so many items."""
+        x = self.items.x
+        if not isinstance(x, Rows):
+            return list(spans(len(self.asked), PIECE))
+        cuts = np.searchsorted(self.asked, [*(shard.start for shard in x.shards), len(x)]).tolist()
+        return [slice(start, stop) for start, stop in pairwise(cuts) if stop > start]
+
+    def some(self, most: int) -> np.ndarray:
+        """At most so many of the positions that may be asked, evenly spread; of a pool in files, over a few pieces."""
+        whole = slice(0, len(self.asked))
+        pieces = self.pieces() if isinstance(self.items.x, Rows) else [whole]
+        few = pieces[:: -(-len(pieces) // FEW)]
+        return np.concatenate(
+            [self.asked[piece][:: max(1, -(-len(few) * (piece.stop - piece.start) // most))] for piece in few]
+        )[:most]
+
+    def chunks(self, *, piece: slice | None = None, shown: str = "", clock: Clock | None = None) -> Chunks:
+        """(span of `asked`, its beliefs), in order; as many rows at a time as `CHUNK_BYTES` hold."""
+        start, stop, _ = (piece or slice(None)).indices(len(self.asked))
+        clock = clock or Clock()
+        parts = [
+            slice(start + part.start, start + part.stop)
+            for part in spans(stop - start, max(1, CHUNK_BYTES // self._row_bytes))
+        ]
+        for span in track(parts, label=shown):
+            with clock("read"):
+                x = self.items.take(self.asked[span])
+            with clock("predict"):
+                probs = np.asarray(self.posterior.predict(x))
+            yield span, probs
+
+    @cached_property
+    def _row_bytes(self) -> int:
+        belief = self.target_probs if self.target_probs is not None else self.predict(self.asked[:1])
+        return int(belief[0].nbytes)

@@ -1,0 +1,134 @@
+"""Chunk by chunk, piece by piece, anywhere: the same answer."""
+
+import numpy as np
+import pytest
+
+import askwell
+from askwell.acquisition import SCORES
+from askwell.rows import BadRows, open_rows
+from askwell.scoring import Question, Report, best_items, score_items
+from askwell.scoring import question as asking
+from askwell.seeds import rng_for
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_best_items_are_what_sorting_all_scores_gives(monkeypatch, question, score):
+    whole = score_items(question, score)
+    order = np.argsort(-whole, kind="stable")[:7]
+    positions, scores = best_items(question, score, 7)
+    np.testing.assert_array_equal(positions, order)
+    np.testing.assert_allclose(scores, whole[order], rtol=1e-9)
+    monkeypatch.setattr(asking, "CHUNK_BYTES", 17 * 20 * 3 * 8)
+    np.testing.assert_array_equal(score_items(question, score), whole)
+    np.testing.assert_array_equal(best_items(question, score, 7)[0], order)
+
+
+def test_votes_are_scored_as_anything_else(question):
+    probs = np.eye(3)[question.posterior.probs.argmax(axis=-1)]
+    question.posterior.probs = probs
+    positions, best = best_items(question, "epig", 5)
+    expected, scores = askwell.top_epig(probs[:100], probs[100:], 5)
+    np.testing.assert_array_equal(positions, expected)
+    np.testing.assert_allclose(best, scores, rtol=1e-12)
+
+
+def test_weights_and_positions_count(question):
+    weights = np.arange(30.0)
+    some = Question(question.posterior, question.pool, question.targets, weights, np.array([5, 90, 7]))
+    probs = question.posterior.probs
+    expected = askwell.epig(probs[[5, 90, 7]], probs[100:], weights=weights)
+    np.testing.assert_allclose(score_items(some, "epig"), expected, rtol=1e-12)
+    positions, _ = best_items(some, "epig", 2)
+    np.testing.assert_array_equal(positions, np.array([5, 90, 7])[np.argsort(-expected, kind="stable")[:2]])
+
+
+def test_a_posterior_that_knows_epig_without_draws_is_asked_for_it():
+    from askwell.models.gp import GPClassifier
+
+    x = rng_for(0, 0, "exact").normal(size=(60, 2))
+    posterior = GPClassifier().fit(x[:10], (x[:10, 0] > 0).tolist(), rng=rng_for(0, 0, "fit"))
+    question = Question(posterior, x[10:50], targets=x[50:])
+    scores = score_items(question, "epig")
+    np.testing.assert_array_equal(scores, posterior.epig(x[10:50], x[50:]))
+    positions, best = best_items(question, "epig", 4)
+    np.testing.assert_array_equal(positions, np.argsort(-scores, kind="stable")[:4])
+    np.testing.assert_allclose(best, scores[positions], rtol=1e-9)
+    assert len(best_items(question, "epig", 100)[0]) == 40
+
+
+# ---- in pieces, here or elsewhere ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["soft", "votes"])
+def sure(request, monkeypatch, question):
+    """Draws as they are, or sure of a class."""
+    if request.param == "votes":
+        probs = question.posterior.probs
+        question.posterior.probs = np.eye(3)[probs.argmax(axis=2)]
+    monkeypatch.setattr(asking, "PIECE", 13)
+    return question
+
+
+@pytest.mark.parametrize("engine", ["serial", "local:2"])
+@pytest.mark.parametrize("score", ["epig", "bald"])
+def test_engines_find_what_is_found_here(sure, score, engine):
+    here = best_items(sure, score, 9)
+    there, report = best_items(sure, score, 9, engine=engine, report=(told := Report())), told
+    np.testing.assert_array_equal(there[0], here[0])
+    np.testing.assert_array_equal(there[1], here[1])
+    assert (report.rows, report.skipped_rows, report.screened) == (100, 0, 0)
+    assert {"read", "predict", "score"} <= {*report.seconds}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The inputs of `question` in four files."""
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", np.arange(25.0 * number, 25.0 * (number + 1))[:, None])
+    return tmp_path
+
+
+@pytest.mark.parametrize("rows", [7, 25, 1000])
+@pytest.mark.parametrize("engine", [None, "local:2"])
+def test_pools_in_files_are_as_good_as_arrays(question, files, rows, engine):
+    free = np.setdiff1d(np.arange(100), [3, 50, *range(75, 100)])
+    here = best_items(Question(question.posterior, question.pool, question.targets, positions=free), "epig", 5)
+    in_files = Question(question.posterior, open_rows(files, rows=rows), question.targets, positions=free)
+    there = best_items(in_files, "epig", 5, engine=engine)
+    np.testing.assert_array_equal(there[0], here[0])
+    np.testing.assert_array_equal(there[1], here[1])
+
+
+@pytest.mark.parametrize("engine", [None, "serial"])
+def test_bad_pieces_stop_it_or_are_left_out_and_counted(question, files, engine):
+    spoilt = np.load(files / "1.npy")
+    spoilt[3] = np.nan
+    np.save(files / "1.npy", spoilt)
+    in_files = Question(question.posterior, open_rows(files, rows=25), question.targets)
+    with pytest.raises(BadRows, match=r"1\.npy, rows 0 to 24: row 28 of the pool has no finite number"):
+        best_items(in_files, "epig", 5, engine=engine)
+    report = Report()
+    positions, _ = best_items(in_files, "epig", 100, engine=engine, skip_bad=True, report=report)
+    assert sorted(positions) == [*range(25), *range(50, 100)]
+    assert (report.rows, report.skipped_rows) == (75, 25)
+    assert "1.npy" in report.skipped[0]
+
+
+@pytest.mark.parametrize("engine", [None, "serial"])
+def test_a_screen_leaves_out_what_hardly_counts(monkeypatch, question, engine):
+    monkeypatch.setattr(asking, "PIECE", 13)
+    report = Report()
+    positions, _ = best_items(question, "epig", 3, engine=engine, screen=0.3, report=report)
+    assert report.screened == 70
+    quadratic = score_items(question, "epig_quadratic")
+    passed = np.argsort(-quadratic)[:30]
+    scores = score_items(question, "epig")
+    np.testing.assert_array_equal(positions, passed[np.argsort(-scores[passed], kind="stable")][:3])
+    with pytest.raises(ValueError, match="screen must be a share"):
+        best_items(question, "epig", 3, screen=1.5)
+
+
+def test_what_a_model_refuses_elsewhere_is_said_here(question):
+    question.posterior.probs = question.posterior.probs[:50]  # so that it does not know some inputs
+    with pytest.raises(RuntimeError, match="index"):
+        best_items(Question(question.posterior, np.arange(100.0)[:, None]), "bald", 3, engine="serial")

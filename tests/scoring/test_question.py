@@ -1,0 +1,27 @@
+import numpy as np
+
+from askwell.rows import open_rows
+from askwell.scoring import Question
+from askwell.scoring import question as asking
+from askwell.scoring.question import Clock
+
+
+def test_pieces_and_chunks_are_all_that_is_asked_in_order(monkeypatch, question):
+    monkeypatch.setattr(asking, "PIECE", 30)
+    monkeypatch.setattr(asking, "CHUNK_BYTES", 17 * 20 * 3 * 8)
+    assert [(piece.start, piece.stop) for piece in question.pieces()] == [(0, 30), (30, 60), (60, 90), (90, 100)]
+    clock, seen = Clock(), []
+    for piece in question.pieces():
+        for span, probs in question.chunks(piece=piece, clock=clock):
+            assert span.stop - span.start <= 17
+            np.testing.assert_array_equal(probs, question.posterior.probs[span])
+            seen += range(span.start, span.stop)
+    assert seen == list(range(100))
+    assert {*clock.seconds} == {"read", "predict"}
+
+
+def test_pieces_of_files_hold_what_is_asked_of_each(tmp_path, question):
+    np.save(tmp_path / "a.npy", np.arange(60.0)[:, None])
+    asked = np.array([5, 6, 44, 59])
+    found = Question(question.posterior, open_rows(tmp_path / "a.npy", rows=20), positions=asked).pieces()
+    assert [(piece.start, piece.stop) for piece in found] == [(0, 2), (2, 4)]
