@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -234,7 +235,7 @@ class Learner:
                 positions=[self._position(item) for item in state.labels],
                 labels=list(state.labels.values()),
                 classes=self._classes_in(state),
-                rng=lambda purpose: rng_for(self._seed, fixed.get(purpose, state.changes), purpose),
+                rng=partial(_generator, self._seed, state.changes, fixed),
                 engine=self._engine,
             )
             self._known = state.changes, knowledge
@@ -275,6 +276,10 @@ class Learner:
             if isinstance(told, str) != isinstance(label, str):
                 raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which came before.")
         return labels
+
+
+def _generator(seed: int, step: int, fixed: dict[str, int], purpose: str) -> np.random.Generator:
+    return rng_for(seed, fixed.get(purpose, step), purpose)
 
 
 def _fingerprint(ids: Sequence[Any]) -> str:
