@@ -7,7 +7,7 @@ import numpy as np
 
 from askwell.rows.places import is_url, opened
 
-__all__ = ["groups", "numeric_columns", "read_groups", "read_ids"]
+__all__ = ["groups", "packed", "read_groups", "read_ids"]
 
 
 def groups(place: str) -> tuple[list[int], dict[str, int]]:
@@ -19,11 +19,6 @@ def groups(place: str) -> tuple[list[int], dict[str, int]]:
         meta = file.metadata
         rows = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
         return rows, {field.name: _width(field.type) for field in file.schema_arrow}
-
-
-def numeric_columns(widths: dict[str, int]) -> list[str]:
-    """The columns that can be inputs."""
-    return [name for name, width in widths.items() if width]
 
 
 def read_groups(place: str, first: int, stop: int, columns: Sequence[str]) -> np.ndarray:
@@ -42,6 +37,17 @@ def read_ids(place: str, first: int, stop: int, column: str) -> list[Any]:
     with _file(place) as file:
         found: list[Any] = file.read_row_groups(range(first, stop), columns=[column]).column(0).to_pylist()
         return found
+
+
+def packed(columns: dict[str, Any]) -> bytes:
+    """Columns as the bytes of a Parquet file."""
+    _arrow()
+    from pyarrow import BufferOutputStream, parquet, table
+
+    sink = BufferOutputStream()
+    parquet.write_table(table(columns), sink)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def _numbers(column: Any, width: int) -> np.ndarray:
@@ -64,8 +70,14 @@ def _width(kind: Any) -> int:
 
 
 def _file(place: str) -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError("reading Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None
+    _arrow()
+    from pyarrow import parquet
+
     return parquet.ParquetFile(opened(place) if is_url(place) else place)
+
+
+def _arrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +14,8 @@ from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
 from askwell.progress import track
 from askwell.rows import BadRows, Rows
-from askwell.scoring.items import checked, need_targets, score_chunk, score_items
+from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
+from askwell.scoring.kept import Kept, written
 from askwell.scoring.question import Clock, Question
 from askwell.workers import Fault, Tell
 
@@ -74,6 +76,8 @@ def best_items(
     screen: float | None = None,
     skip_bad: bool = False,
     report: Report | None = None,
+    folder: Path | None = None,
+    every: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(positions, scores) of the best `size` items, best first, ties by position: what sorting all scores would give.
 
@@ -81,8 +85,12 @@ def best_items(
     of a pool in files are read one by one, the next while this one is scored. `engine` is where the pieces are worked
     on ("local", "ray", see `askwell.engines`), by default here; what is best so far goes along, and the answer is the
     same. `screen=0.1` scores only the tenth of the items whose quadratic EPIG is highest: faster, no longer exact.
-    With `skip_bad`, pieces that cannot be read are left out; `report` gets what was done.
+    With `skip_bad`, pieces that cannot be read are left out; `report` gets what was done. In `folder` goes what is
+    found, piece by piece: the same call again does only what is missing. With `every` the scores of all items go there
+    too, as Parquet files (id, position, score).
     """
+    if every and folder is None:
+        raise ValueError("every needs a folder to write the scores to.")
     if score == "random":
         scores = score_items(question, score)
         order = np.argsort(-scores, kind="stable")[:size]
@@ -91,18 +99,28 @@ def best_items(
     best, report = _Best(min(size, len(question.asked))), report or Report()
     in_files = isinstance(question.items.x, Rows)
     shown = "scoring" if engine is None and not in_files else ""
-    find = partial(_best_of, question, score, best.size, _bar(question, screen), skip_bad, shown)
+    how = _How(score, best.size, _bar(question, screen), skip_bad, shown, folder if every else None)
+    about = {"score": str(score), "size": size, "screen": screen, "every": every, "skip_bad": skip_bad}
+    kept = None if folder is None else Kept(folder, question, about)
+    done = {} if kept is None else kept.done()
+    for message in done.values():
+        best.add(message["positions"], message["scores"])
+        report.add(message)
+    whole = engine is None and not in_files and folder is None
+    pieces = [slice(0, len(question.asked))] if whole else question.pieces()
+    jobs = [(piece.start, piece.stop) for piece in pieces if (piece.start, piece.stop) not in done]
 
-    def told(_: int, message: dict[str, Any]) -> None:
+    def told(place: int, message: dict[str, Any]) -> None:
+        if kept is not None:
+            kept.put(jobs[place], message)
         best.add(message["positions"], message["scores"])
         report.add(message)
 
     if engine is None:
-        pieces = question.pieces() if in_files else [slice(0, len(question.asked))]
-        for piece in _read_ahead(question, pieces):
-            find(piece, partial(told, 0), best.floor)
+        for place, job in enumerate(_read_ahead(question, jobs)):
+            _best_of(question, how, job, partial(told, place), best.floor)
     else:
-        jobs = [(piece.start, piece.stop) for piece in question.pieces()]
+        find = partial(_best_of, question, how)
         for fault in as_engine(engine).run(find, jobs, told=told, hint=lambda: best.floor):
             if fault is not None:
                 raise fault_of(fault)
@@ -115,61 +133,80 @@ def fault_of(fault: Fault) -> Exception:
     return kinds.get(fault.kind, RuntimeError)(fault.text)
 
 
-def _read_ahead(question: Question, pieces: Sequence[slice]) -> Iterator[slice]:
-    """The pieces; while one of them is worked on, the file of the next is read."""
+@final
+@dataclass(frozen=True)
+class _How:
+    """How the best of a piece are found."""
+
+    score: Any
+    size: int
+    bar: float  # of the quadratic score
+    skip_bad: bool
+    shown: str
+    out: Path | None  # for the scores of all items
+
+
+def _read_ahead(question: Question, jobs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The jobs; while one of them is worked on, the file of the next is read."""
     x = question.items.x
     if not isinstance(x, Rows):
-        yield from pieces
+        yield from jobs
         return
-    first = [question.asked[piece.start] for piece in pieces]
+    first = [question.asked[start] for start, _ in jobs]
     with ThreadPoolExecutor(1) as reader:
-        for number, piece in enumerate(track(pieces, label="scoring")):
-            if number + 1 < len(pieces):
+        for number, job in enumerate(track(jobs, label="scoring")):
+            if number + 1 < len(jobs):
                 reader.submit(x.__getitem__, first[number + 1 : number + 2])
-            yield piece
+            yield job
 
 
-def _best_of(
-    question: Question,
-    score: Any,
-    size: int,
-    bar: float,
-    skip_bad: bool,
-    shown: str,
-    piece: slice | tuple[int, int],
-    tell: Tell,
-    floor: float | None,
-) -> None:
+def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, floor: float | None) -> None:
     """The best of a piece that reach the floor, told in one message."""
-    span = piece if isinstance(piece, slice) else slice(*piece)
-    best, clock, screened, why = _Best(size), Clock(), 0, []
+    span, clock = slice(*job), Clock()
+    message: dict[str, Any] = {"positions": [], "scores": [], "rows": span.stop - span.start, "screened": 0}
+    message |= {"skipped": 0, "why": [], "seconds": clock.seconds}
     try:
-        if score == "epig" and hasattr(question.posterior, "epig"):
-            best.add(*_exact_best(question, size, span, clock))
+        if how.out is not None:
+            message |= _all_of(question, how, span, clock)
+        elif how.score == "epig" and hasattr(question.posterior, "epig"):
+            message |= _chosen(_exact_best(question, how.size, span, clock), how.size)
         else:
-            for part, probs in question.chunks(piece=span, shown=shown, clock=clock):
-                with clock("score"):
-                    keep = _kept(question, probs, bar)
-                    screened += len(probs) - len(keep)
-                    least = max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
-                    found = _best_of_chunk(question, score, size, part, probs[keep], least)
-                    best.add(question.asked[part][keep[found[0]]], found[1])
+            message |= _searched(question, how, span, clock, floor)
     except BadRows as fault:
-        if not skip_bad:
+        if not how.skip_bad:
             raise
-        best, screened, why = _Best(size), 0, [str(fault)]
-    rows = span.stop - span.start
-    tell(
-        {
-            "positions": best.positions.tolist(),
-            "scores": best.scores.tolist(),
-            "rows": 0 if why else rows,
-            "screened": screened,
-            "skipped": rows if why else 0,
-            "why": why,
-            "seconds": clock.seconds,
-        }
-    )
+        message |= {"rows": 0, "skipped": message["rows"], "why": [str(fault)]}
+    tell(message)
+
+
+def _chosen(found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
+    best = _Best(size)
+    best.add(*found)
+    return {"positions": best.positions.tolist(), "scores": best.scores.tolist()}
+
+
+def _all_of(question: Question, how: _How, span: slice, clock: Clock) -> dict[str, Any]:
+    """Every score, written."""
+    assert how.out is not None
+    scores = score_items(question, how.score, piece=span, clock=clock)
+    positions, x = question.asked[span], question.items.x
+    ids = x.ids(positions) if isinstance(x, Rows) else [question.items.ids[place] for place in positions]
+    with clock("write"):
+        named = written(how.out, span.start, ids, positions, scores)
+    return named | _chosen((positions, scores), how.size)
+
+
+def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: float | None) -> dict[str, Any]:
+    """Those that can be among the best, chunk by chunk."""
+    best, screened = _Best(how.size), 0
+    for part, probs in question.chunks(piece=span, shown=how.shown, clock=clock):
+        with clock("score"):
+            keep = _kept(question, probs, how.bar)
+            screened += len(probs) - len(keep)
+            least = max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
+            places, scores = _best_of_chunk(question, how.score, how.size, part, probs[keep], least)
+            best.add(question.asked[part][keep[places]], scores)
+    return {"positions": best.positions.tolist(), "scores": best.scores.tolist(), "screened": screened}
 
 
 def _best_of_chunk(
@@ -189,13 +226,12 @@ def _best_of_chunk(
 def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
     need_targets(question, "epig")
+    places, posterior = question.asked[span], question.posterior
+    if not hasattr(posterior, "top_epig"):
+        return places, exact(question, places)
     with clock("read"):
-        places = question.asked[span]
         x = question.items.take(places)
     with clock("score"):
-        posterior: Any = question.posterior
-        if not hasattr(posterior, "top_epig"):
-            return places, np.asarray(posterior.epig(x, question.targets, weights=question.weights), np.float64)
         index, found = posterior.top_epig(x, question.targets, min(size, len(places)), weights=question.weights)
     return places[index], np.asarray(found, np.float64)
 

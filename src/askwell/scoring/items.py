@@ -5,26 +5,29 @@ from typing import Any
 import numpy as np
 
 from askwell.acquisition import as_score, needs_targets
-from askwell.scoring.question import Question
+from askwell.scoring.question import Clock, Question
 
 __all__ = ["checked", "exact", "need_targets", "score_chunk", "score_items"]
 
 
-def score_items(question: Question, score: Any) -> np.ndarray:
-    """The score of each item that may be asked, float64 `[n]`, in the order of `question.asked`.
+def score_items(
+    question: Question, score: Any, *, piece: slice | None = None, clock: Clock | None = None
+) -> np.ndarray:
+    """The score of each item that may be asked, or of a piece of them, float64 `[n]`, in the order of `question.asked`.
 
     Where the posterior knows EPIG without draws (a Gaussian process does), that is taken. Random numbers need no
     predictions.
     """
+    asked = question.asked if piece is None else question.asked[piece]
     if score == "random":
-        return question.rng("score").random(len(question.asked))
-    known = exact(question, score)
-    if known is not None:
-        return known
+        return question.rng("score").random(len(question.asked))[piece or slice(None)]
+    if score == "epig" and hasattr(question.posterior, "epig"):
+        return exact(question, asked)
     checked(question, score)
-    scores = np.empty(len(question.asked))
-    for span, probs in question.chunks(shown="scoring"):
-        scores[span] = score_chunk(question, score, span, probs)
+    clock, scores, start = clock or Clock(), np.empty(len(asked)), 0 if piece is None else piece.start
+    for span, probs in question.chunks(piece=piece, shown="" if piece else "scoring", clock=clock):
+        with clock("score"):
+            scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)
     return scores
 
 
@@ -40,13 +43,12 @@ def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray) 
     return found
 
 
-def exact(question: Question, score: Any) -> np.ndarray | None:
-    """EPIG by the posterior's own closed form, where it has one."""
-    if score != "epig" or not hasattr(question.posterior, "epig"):
-        return None
-    need_targets(question, score)
-    x = question.items.take(question.asked)
-    return np.asarray(question.posterior.epig(x, question.targets, weights=question.weights), np.float64)
+def exact(question: Question, positions: np.ndarray) -> np.ndarray:
+    """EPIG by the posterior's own closed form."""
+    need_targets(question, "epig")
+    posterior: Any = question.posterior
+    x = question.items.take(positions)
+    return np.asarray(posterior.epig(x, question.targets, weights=question.weights), np.float64)
 
 
 def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | None]:
