@@ -26,7 +26,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "torch": {"models/tensors.py"},
     "sklearn": {"models/forest.py", "demo.py"},
     "pandas": set(),
-    "click": {"cli/__init__.py", "cli/manners.py", "cli/reproducing.py", "cli/trying.py"},
+    "click": {"cli/__init__.py", "cli/manners.py", "cli/reproducing.py", "cli/scoring.py", "cli/trying.py"},
     "matplotlib": {"report/figures.py"},
     "hypothesis": {"store/contract.py"},
     "psycopg": {"store/postgres.py"},

@@ -4,6 +4,7 @@ import click
 
 import askwell
 from askwell.cli.reproducing import reproduce
+from askwell.cli.scoring import score
 from askwell.cli.trying import demo, simulate
 
 __all__ = ["main"]
@@ -15,5 +16,5 @@ def main() -> None:
     """Which examples to label next, so that a model predicts well on the inputs you care about."""
 
 
-for each in (demo, simulate, reproduce):
+for each in (demo, simulate, score, reproduce):
     main.add_command(each)

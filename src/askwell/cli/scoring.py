@@ -1,0 +1,114 @@
+"""The command for those who have labels and a big pool: `score`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from askwell.cli.manners import command, plainly, whole_number
+
+__all__ = ["score"]
+
+
+@click.command()
+@click.argument("pool")
+@click.option(
+    "--labelled",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A table with labels and the pool's columns, to learn from: CSV, JSON lines or Parquet.",
+)
+@click.option("--label", required=True, metavar="COLUMN", help="Its column with the labels.")
+@click.option("--targets", metavar="PATH", help="Inputs like those the model will meet.  [default: of the pool]")
+@whole_number("--most-targets", default=100, help="That many of them, evenly spread.")
+@click.option("--columns", metavar="A,B,...", help="What the model sees.  [default: all numeric columns]")
+@click.option("--id", metavar="COLUMN", help="The pool's column with ids.  [default: rows are counted]")
+@click.option("--model", type=click.Choice(["forest", "linear"]), default="forest", show_default=True)
+@click.option("--score", "name", default="epig", show_default=True, metavar="NAME", help="How items are ranked.")
+@whole_number("--size", default=10, help="How many of the best to show.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For all scores.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For what is found.")
+@click.option(
+    "--engine", metavar="NAME", help="local, local:4 (processes), ray, ray://host:port.  [default: this process]"
+)
+@click.option(
+    "--screen", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE", help="Of items to score exactly."
+)
+@click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and count it.")
+@whole_number("--seed", default=0, least=0, help="Of the model.")
+def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **asked: Any) -> None:
+    """Rank a POOL that need not fit in memory: Parquet, CSV or .npy files, a folder, a glob, a URL.
+
+    The best items are printed as id, tab, score. --out writes the scores of all items as Parquet files, --keep only
+    what is found piece by piece; in either case the same command goes on where it was stopped.
+    """
+    from askwell.scoring import Report, best_items
+
+    with plainly(goes_on=f"To go on: {command()}" if out or keep else "Nothing was kept: see --keep."):
+        if out and keep:
+            raise ValueError("--out keeps what is found too: give --out or --keep, not both.")
+        rows, question = _question(pool, asked)
+        report = Report()
+        found, scores = best_items(
+            question,
+            asked["name"],
+            asked["size"],
+            engine=engine,
+            screen=asked["screen"],
+            skip_bad=asked["skip_bad"],
+            report=report,
+            folder=out or keep,
+            every=out is not None,
+        )
+        for item, value in zip(rows.ids(found), scores.tolist(), strict=True):
+            click.echo(f"{item}\t{value:.6g}")
+        click.echo(_said(report, rows), err=True)
+
+
+def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
+    """The pool's rows, and the question what is worth asking of them."""
+    from askwell.rows import open_rows
+    from askwell.scoring import Question
+    from askwell.seeds import rng_for
+    from askwell.tables import label_column, read_table
+
+    columns = None if asked["columns"] is None else [name.strip() for name in asked["columns"].split(",")]
+    rows = open_rows(pool, columns=columns, id=asked["id"], skip_bad=asked["skip_bad"])
+    table = read_table(asked["labelled"])
+    if rows.width != len(rows.columns):
+        raise ValueError("--columns must be numbers here: an embedding column has no counterpart in a table.")
+    x = np.stack([np.asarray(table.column(name), np.float32) for name in rows.columns], axis=1)
+    if not np.isfinite(x).all():
+        row = int(np.argwhere(~np.isfinite(x))[0, 0])
+        raise ValueError(f"{table.place(row)}: a number is missing. Fill in missing values first.")
+    y = label_column(table, asked["label"])
+    model = _model(asked["model"])
+    posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
+    near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
+    every = Question(posterior, near).some(asked["most_targets"])
+    return rows, Question(posterior, rows, near[every])
+
+
+def _model(name: str) -> Any:
+    if name == "linear":
+        from askwell.models.linear import LinearModel
+
+        return LinearModel(draws=100)
+    from askwell.models.forest import forest
+
+    return forest(trees=100)
+
+
+def _said(report: Any, rows: Any) -> str:
+    """What was done, for people."""
+    spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in report.seconds.items())
+    lines = [f"{report.rows:,} rows ({spent})."]
+    if report.screened:
+        lines.append(f"{report.screened:,} of them ({report.screened / report.rows:.0%}) were screened out.")
+    if report.skipped:
+        lines.append(f"{report.skipped_rows:,} rows were skipped: {'; '.join(report.skipped[:5])}")
+    if rows.refused:
+        lines.append(f"{len(rows.refused)} files were left out: {'; '.join(rows.refused[:5])}")
+    return "\n".join(lines)

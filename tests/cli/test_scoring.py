@@ -1,0 +1,95 @@
+"""`askwell score`: the best of a pool in files, as arrays would have it."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from askwell.cli import main
+from askwell.models.forest import forest
+from askwell.rows import open_rows
+from askwell.scoring import Question, best_items
+from askwell.seeds import rng_for
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A pool of two Parquet files, labels and targets as CSV."""
+    from pyarrow import parquet
+
+    x = rng_for(0, 0, "a pool").normal(size=(400, 2)).astype(np.float32)
+    for number in range(2):
+        part = slice(200 * number, 200 * (number + 1))
+        names = [f"r{row}" for row in range(400)[part]]
+        table = pa.table({"name": names, "a": x[part, 0], "b": x[part, 1]})
+        (tmp_path / "pool").mkdir(exist_ok=True)
+        parquet.write_table(table, tmp_path / "pool" / f"{number}.parquet", row_group_size=64)
+    lines = [f"{a!r},{b!r},{'yes' if a + b > 0 else 'no'}" for a, b in x[:30].tolist()]
+    (tmp_path / "labels.csv").write_text("a,b,good\n" + "\n".join(lines) + "\n")
+    (tmp_path / "traffic.csv").write_text("a,b\n" + "\n".join(f"{a!r},{b!r}" for a, b in x[300:350].tolist()) + "\n")
+    return tmp_path
+
+
+def called(folder, *words):
+    start = ["score", str(folder / "pool"), "--labelled", str(folder / "labels.csv"), "--label", "good"]
+    return CliRunner().invoke(
+        main, [*start, "--id", "name", "--targets", str(folder / "traffic.csv"), *map(str, words)]
+    )
+
+
+@pytest.mark.parametrize("engine", [[], ["--engine", "local:2"]])
+def test_it_prints_the_best(folder, engine):
+    done = called(folder, "--size", 4, *engine)
+    assert done.exit_code == 0, done.output
+    rows = open_rows(folder / "pool", id="name")
+    x, y = rows[np.arange(30)], np.where(rows[np.arange(30)].sum(axis=1) > 0, "yes", "no")
+    posterior = forest(trees=100).fit(x, y.tolist(), rng=rng_for(0, 0, "fit"))
+    positions, _ = best_items(Question(posterior, rows, rows[np.arange(300, 350)]), "epig", 4)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == rows.ids(positions)
+    assert "400 rows" in done.stderr
+
+
+def test_it_writes_all_scores_and_goes_on(folder):
+    first = called(folder, "--out", folder / "scores")
+    assert first.exit_code == 0, first.output
+    files = sorted((folder / "scores").glob("*.parquet"))
+    assert sum(pa.parquet.read_table(file).num_rows for file in files) == 400
+    files[0].unlink()
+    again = called(folder, "--out", folder / "scores")
+    assert again.stdout == first.stdout
+    assert files[0].exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--columns", "a,c"], "has no column 'c'"),
+        (["--columns", "name"], "the column 'name' has no numbers"),
+        (["--id", "nobody"], "has no column 'nobody'"),
+        (["--engine", "magic"], "engine must be 'serial', 'local'"),
+        (["--score", "magic"], "magic"),
+        (["--label", "bad"], "has no column 'bad'"),
+        (["--targets", "nowhere.csv"], "'nowhere.csv' does not exist"),
+        (["--out", "x", "--keep", "y"], "not both"),
+        (["--screen", "2"], "--screen"),
+    ],
+)
+def test_what_is_wrong_is_said(folder, words, said, monkeypatch):
+    monkeypatch.chdir(folder)
+    done = called(folder, *words)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_broken_file_is_named_or_left_out(folder):
+    file = folder / "pool" / "1.parquet"
+    file.write_bytes(file.read_bytes()[:100])
+    done = called(folder)
+    assert done.exit_code == 2
+    assert "1.parquet" in done.output
+    left = called(folder, "--skip-bad")
+    assert left.exit_code == 0, left.output
+    assert "1 files were left out: 1.parquet" in left.stderr
+    assert "200 rows" in left.stderr
