@@ -62,3 +62,14 @@ def test_a_question_taken_over_counts_once_and_changes_hands():
     state = fold(State(), [asked, again])
     assert state.questions == 1
     assert state.pending["1"].session == "t"
+
+
+def test_a_withdrawal_of_one_label_leaves_those_of_others():
+    label = lambda key, value: Record(key, "main", "label", "7", {"label": value})  # noqa: E731
+    undo = lambda of: Record(f"undo {of}", "main", "withdrawal", "7", {"of": of})  # noqa: E731
+    told = [label("ada", "cat"), label("bob", "dog")]
+    assert fold(State(), [*told, undo("bob")]).labels == {"7": "cat"}
+    assert fold(State(), [*told, undo("ada")]).labels == {"7": "dog"}
+    assert fold(State(), [*told, undo("a skip")]).labels == {"7": "dog"}
+    assert fold(State(), [*told, undo("ada"), undo("bob")]).labels == {}
+    assert fold(fold(State(), told), [undo("bob")]).labels == {"7": "cat"}

@@ -290,8 +290,7 @@ class PrivateStoreContract:
 class StoreContract(PrivateStoreContract):
     """What every store must do: subclass it in a test file and override the fixture `opener`.
 
-    The tests open the store several times, from other processes too, so `opener` should be a function that can be
-    pickled: `functools.partial(MyStore, "address")`.
+    The tests open it in several processes, so `opener` must survive pickling: `functools.partial(MyStore, "address")`.
     """
 
     kills: ClassVar[int] = 5  # processes killed in the middle of writing
@@ -313,6 +312,14 @@ class StoreContract(PrivateStoreContract):
             stored += two.append([_record("b", "run")], after=stored[0].seq)
             assert one.read("run") == stored
             assert one.append([_record("b", "run")]) == stored[1:]
+
+    def test_who_leaves_takes_nothing_from_those_who_stay(self, opener: Opener) -> None:
+        with opener() as one, opener():
+            one.append([Record("a", "run", "label", "1", {})])
+            elsewhere(write, opener, "b", 1)[0].join(20)
+            one.append([Record("c", "run", "label", "1", {})])
+        with opener() as again:
+            assert [record.key for record in again.read("run")] == ["a", "b 0", "c"]
 
     def test_sessions_see_each_other(self, opener: Opener) -> None:
         with opener() as one:

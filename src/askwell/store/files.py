@@ -3,6 +3,8 @@
 import os
 import sqlite3
 import struct
+import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +22,9 @@ __all__ = [
     "make",
     "migrate",
     "newer",
+    "opened",
+    "opening",
+    "shut",
     "version",
 ]
 
@@ -29,6 +34,48 @@ MAGIC = b"SQLite format 3\0"
 APPLICATION = 0x61736B77  # "askw", in the header of every file of ours
 WAIT = 60.0  # seconds for SQLite's own locks; ours come first
 LARGE = 1 << 25  # bytes; above, opening checks the pages but not each entry of each index (10 µs a record)
+
+
+# ---- files that are open here --------------------------------------------------------------------------------------
+#
+# A process loses all its POSIX locks on a file when it closes *any* descriptor of it. SQLite knows, and takes care of
+# its own; a plain open and close of ours, while another connection of this process has the file, would free that one's
+# locks: the next process to close the file would think itself the last, and delete the journal under us. So a file that
+# is open here is read through SQLite only.
+
+
+class _Open:
+    """Which files this process has open, and one thread at a time that changes or relies on it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.files: Counter[tuple[int, int]] = Counter()
+
+
+_OPEN = _Open()
+if hasattr(os, "register_at_fork"):  # a child has no locks, and no threads that could give a lock back
+    os.register_at_fork(after_in_child=_OPEN.__init__)  # type: ignore[misc]
+
+
+@contextmanager
+def opening() -> Iterator[None]:
+    """Around looking at a file and connecting to it: no other thread does either meanwhile."""
+    with _OPEN.lock:
+        yield
+
+
+def opened(path: Path) -> tuple[int, int]:
+    """Note that a connection to this file is open; what to give to `shut` when it is closed. Call it in `opening`."""
+    with _OPEN.lock:
+        found = path.stat()
+        _OPEN.files[found.st_dev, found.st_ino] += 1
+        return found.st_dev, found.st_ino
+
+
+def shut(file: tuple[int, int]) -> None:
+    """Note that a connection to this file was closed."""
+    with _OPEN.lock:
+        _OPEN.files[file] -= 1
 
 
 def check_place(path: Path) -> bool:
@@ -58,7 +105,10 @@ def check_place(path: Path) -> bool:
         raise StoreError(
             f"cannot open the store {str(path)!r}: it may not be read and written. Change its permissions."
         )
-    _check_header(path)
+    with opening():
+        found = path.stat()
+        if not _OPEN.files[found.st_dev, found.st_ino]:
+            _check_header(path)
     return True
 
 

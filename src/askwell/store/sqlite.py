@@ -20,7 +20,20 @@ from typing import Any, Self, final
 
 from filelock import BaseFileLock
 
-from askwell.store.files import Migrations, check_place, connection, damaged, examine, explained, make, migrate, newer
+from askwell.store.files import (
+    Migrations,
+    check_place,
+    connection,
+    damaged,
+    examine,
+    explained,
+    make,
+    migrate,
+    newer,
+    opened,
+    opening,
+    shut,
+)
 from askwell.store.files import version as version_of
 from askwell.store.locks import begin_session, end_session, file_lock, held, session_alive, sweep
 from askwell.store.records import Content, Record, StoreError, contents, fresh, kept
@@ -73,32 +86,34 @@ class SqliteStore:
         self._mutex = threading.RLock()
         self._lock: BaseFileLock | None = None
         self._session: BaseFileLock | None = None
+        self._file: tuple[int, int] | None = None
         self._name = uuid.uuid4().hex
         if self._path is None:
             self._connection = connection(None)
             migrate(self._connection, migrations)
         else:
             self._open(self._path, migrations)
-        self._shut = weakref.finalize(self, _shut, self._connection, self._lock, self._session, self._pid)
+        self._shut = weakref.finalize(self, _shut, self._connection, self._lock, self._session, self._file, self._pid)
 
     def _open(self, path: Path, migrations: Migrations) -> None:
         check_place(path)  # before anything is written beside it
         self._lock = file_lock(_beside(path, "-lock"))
-        with explained(path), held(self._lock):
+        with explained(path), held(self._lock), opening():
             if check_place(path):
                 examine(path, migrations)
             else:
                 make(path, migrations)
             self._connection = connection(path)
+            self._file = opened(path)
             try:
                 for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "cell_size_check = ON"):
                     self._connection.execute(f"PRAGMA {setting}")
                 migrate(self._connection, migrations)
-                self._inode = path.stat().st_ino
                 sweep(_beside(path, "-sessions"))
                 self._session = begin_session(_beside(path, "-sessions"))
             except BaseException:
                 self._connection.close()
+                shut(self._file)
                 raise
         self._name = Path(self._session.lock_file).name
 
@@ -176,7 +191,7 @@ class SqliteStore:
             yield
             return
         with held(self._lock):
-            if not self._path.exists() or self._path.stat().st_ino != self._inode:
+            if not self._path.exists() or self._file is None or self._path.stat().st_ino != self._file[1]:
                 raise StoreError(
                     f"the store {str(self._path)!r} was moved, deleted or replaced while it was open. Nothing was "
                     "stored: bring the file back and open it again."
@@ -229,11 +244,17 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
-def _shut(connection: sqlite3.Connection, lock: BaseFileLock | None, session: BaseFileLock | None, pid: int) -> None:
+def _shut(
+    connection: sqlite3.Connection,
+    lock: BaseFileLock | None,
+    session: BaseFileLock | None,
+    file: tuple[int, int] | None,
+    pid: int,
+) -> None:
     """Close a store that is closed, forgotten or left open at the end of the program."""
     if os.getpid() != pid:  # a forked child: all this is its parent's
         return
-    if lock is None or session is None:
+    if lock is None or session is None or file is None:
         connection.close()
         return
     try:
@@ -243,3 +264,4 @@ def _shut(connection: sqlite3.Connection, lock: BaseFileLock | None, session: Ba
     except (StoreError, OSError):  # the folder is gone, or somebody hangs
         session.release()
         connection.close()
+    shut(file)

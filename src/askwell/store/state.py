@@ -30,12 +30,14 @@ class State:
     skipped: Mapping[str, str] = field(default_factory=dict)  # item -> reason
     changes: int = 0  # labels and withdrawals: what a model is fitted to changes with each
     questions: int = 0  # asked so far; one taken over from a dead session counts once
+    told: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)  # item -> (key, label), not withdrawn
 
 
 def fold(state: State, records: Iterable[Record]) -> State:
     """The state after some more records.
 
-    A later label corrects an earlier one, a withdrawal takes it back, and an answer of any kind ends a question.
+    A later label corrects an earlier one, and an answer of any kind ends a question. A withdrawal takes labels back:
+    that one "of" which it is, after which the one before it counts again, or all.
 
     >>> asked = Record("a", "main", "question", "7", {"session": "s", "score": 0.5}, seq=1)
     >>> told = Record("b", "main", "label", "7", {"label": "cat"}, seq=2)
@@ -47,6 +49,7 @@ def fold(state: State, records: Iterable[Record]) -> State:
     """
     seq, settings, changes, questions = state.seq, state.settings, state.changes, state.questions
     labels, pending, skipped = dict(state.labels), dict(state.pending), dict(state.skipped)
+    told = dict(state.told)
     for record in records:
         seq, item = record.seq, record.item or ""
         if record.kind == "run":
@@ -56,9 +59,15 @@ def fold(state: State, records: Iterable[Record]) -> State:
             pending[item] = Pending(str(record.body["session"]), record.body.get("score"))
         elif record.kind == "label":
             labels[item] = record.body["label"]
+            told[item] = (*told.get(item, ()), (record.key, labels[item]))
             changes += 1
         elif record.kind == "withdrawal":
-            labels.pop(item, None)
+            of = record.body.get("of")
+            told[item] = tuple(each for each in told.get(item, ()) if of is not None and each[0] != of)
+            if told[item]:
+                labels[item] = told[item][-1][1]
+            else:
+                labels.pop(item, None)
             changes += 1
         elif record.kind == "skip":
             skipped[item] = str(record.body.get("reason", ""))
@@ -66,4 +75,4 @@ def fold(state: State, records: Iterable[Record]) -> State:
             pending.pop(item, None)
         if record.kind == "label":
             skipped.pop(item, None)
-    return State(seq, settings, labels, pending, skipped, changes, questions)
+    return State(seq, settings, labels, pending, skipped, changes, questions, told)
