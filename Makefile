@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench docs format clean
+.PHONY: demo test test-label-studio bench docs format clean
 
 demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
 	$(BIN)/askwell demo
@@ -13,6 +13,10 @@ test: .venv/dev .venv/postgres ## lint, types, layers, tests with warnings as er
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest
+
+test-label-studio: .venv/dev ## the bridge against a real Label Studio server: installs it, about 1 GB, outside the project
+	scripts/label_studio
+	ASKWELL_REQUIRE_LABEL_STUDIO=1 $(BIN)/python -m pytest tests/bridge
 
 bench: .venv/dev ## every benchmark; prints ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -1,5 +1,6 @@
 """Writes docs/cli.md from the help of the command line: `python scripts/cli_docs.py`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -21,12 +22,18 @@ ends with exit code 130 and keeps every finished step: the same command goes on 
 def page() -> str:
     """The page: the help of every command, in the order in which `askwell --help` lists them."""
     context = click.Context(main, info_name="askwell", terminal_width=100, **main.context_settings)
-    parts = [INTRODUCTION, _help(context)]
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
+    return "\n".join([INTRODUCTION, _help(context), *_commands(main, context)])
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    """A part for each command of a group, and for those of groups within."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         assert command is not None
-        parts.append(f"## askwell {name}\n\n{_help(click.Context(command, info_name=name, parent=context))}")
-    return "\n".join(parts)
+        inner = click.Context(command, info_name=name, parent=context)
+        yield f"## {inner.command_path}\n\n{_help(inner)}"
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner)
 
 
 def _help(context: click.Context) -> str:

@@ -1,0 +1,162 @@
+"""Commands for those who label with another tool: `bridge label-studio`."""
+
+import hashlib
+import hmac
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from askwell.cli.manners import plainly, whole_number
+
+__all__ = ["bridge"]
+
+VARIABLE = "LABEL_STUDIO_API_KEY"
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@click.group()
+def bridge() -> None:
+    """Label with another tool, while askwell chooses the questions."""
+
+
+@bridge.command("label-studio")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--url", default="http://127.0.0.1:8080", show_default=True, metavar="URL", help="Where Label Studio is.")
+@click.option(
+    "--token",
+    envvar=VARIABLE,
+    metavar="TEXT",
+    help=f"The API token of a user there. Better in the environment variable {VARIABLE}, where others do not see it.",
+)
+@click.option("--once", is_flag=True, help="One pass: take the answers, send the questions, end.")
+@click.option("--every", metavar="TIME", help="Pass after pass: 10s, 2m, 1h between them.  [default: 10s]")
+@whole_number("--size", default=20, help="Questions that are open there at a time.")
+@click.option("--title", metavar="TEXT", help="Of the project that is made there.  [default: the folder's name]")
+@click.option("--into", type=click.IntRange(min=1), metavar="N", help="Use the project with this number there.")
+@click.option("--new", is_flag=True, help="Make another project there, and leave the one before as it is.")
+@click.option("--train/--no-train", default=True, show_default=True, help="Train the model here while passing.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Also be an ML backend for Label Studio there, and be told at once when somebody has labelled.",
+)
+def label_studio(folder: Path, once: bool, every: str | None, listen: str | None, train: bool, **options: Any) -> None:
+    """Let people label a project in Label Studio.
+
+    FOLDER is that of an askwell project. Its questions go to Label Studio, best first; what people answer there
+    comes back. The command may be stopped and started again at any time, and so may Label Studio: nothing is lost, and
+    nothing is asked or taken twice.
+    """
+    from askwell.project.folder import open_project
+    from askwell.store import StoreError
+
+    with plainly(goes_on="Answers wait in Label Studio; the same command goes on."):
+        if once and (every or listen):
+            raise ValueError("--once is one pass: leave out --every and --listen.")
+        seconds, place = _seconds(every or "10s"), _place(listen)
+        try:
+            with open_project(folder) as opened, ExitStack() as stack:
+                _go(opened, stack, once=once, seconds=seconds, place=place, train=train, **options)
+        except StoreError as fault:
+            raise ValueError(str(fault)) from None
+
+
+def _go(
+    project: Any,
+    stack: ExitStack,
+    *,
+    once: bool,
+    seconds: float,
+    place: tuple[str, int] | None,
+    train: bool,
+    url: str,
+    token: str | None,
+    size: int,
+    title: str | None,
+    into: int | None,
+    new: bool,
+) -> None:
+    from askwell.bridge import Bridge, LabelStudio
+
+    if not token:
+        raise ValueError(
+            f"--token is missing. Copy the API token of a user in Label Studio (Account & Settings) into {VARIABLE}."
+        )
+    wake, hints = threading.Event(), None
+    desk, store, run = project.desk(), project.store(), project.settings.run
+    server = LabelStudio(url, token)
+    stack.callback(server.close)
+    if place is not None:
+        secret = hmac.new(token.encode(), str(project.folder).encode(), hashlib.sha256).hexdigest()[:24]
+        address = f"http://{place[0]}:{place[1]}/{secret}"
+        stack.enter_context(_served(desk, store, run, place, secret, wake))
+        click.echo(f"As an ML backend, if you want one beside the pushed questions: {address}")
+        hints = f"{address}/webhook"
+    link = Bridge(
+        server, desk, project.items, store,
+        title=title or project.folder.name, run=run, size=size, project=into, new=new, hints=hints,
+    )  # fmt: skip
+    if once:
+        passed = link.once()
+        click.echo(f"{url}/projects/{passed.project}: {passed}")
+        for warning in passed.warnings:
+            click.echo(f"Note: {warning}", err=True)
+        return
+    if train:
+        from askwell.project.retraining import Retraining
+
+        every_labels, every_seconds = project.settings.retrain_every, project.settings.retrain_seconds
+        stack.enter_context(Retraining(project.folder, every_labels=every_labels, every_seconds=every_seconds))
+    click.echo(f"Between {project.folder.name} and {url}, every {seconds:g} seconds. Ctrl-C ends it.")
+    link.run(seconds, say=click.echo, wake=wake)
+
+
+@contextmanager
+def _served(
+    desk: Any, store: Any, run: str, place: tuple[str, int], secret: str, wake: threading.Event
+) -> Iterator[None]:
+    """Label Studio's ML routes, in a thread."""
+    try:
+        import uvicorn
+
+        from askwell.bridge.ml_backend import ml_backend_app
+    except ImportError:
+        raise ImportError("--listen needs FastAPI and uvicorn: pip install 'askwell[web]'.") from None
+    try:
+        listening = socket.create_server(place)
+    except OSError as fault:
+        raise ValueError(
+            f"--listen {place[0]}:{place[1]} is not possible: {fault.strerror}. Try another port."
+        ) from None
+    app = ml_backend_app(desk, store, run=run, hint=wake.set, pause=0.2, token=secret)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(5)
+        listening.close()
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not found or float(found[1]) <= 0:
+        raise ValueError(f"--every must be a time such as 10s, 2m or 1h, but it is {text!r}.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def _place(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ValueError(f"--listen must be an address such as 127.0.0.1:9090, but it is {text!r}.")
+    return host.strip("[]") or "127.0.0.1", int(port)

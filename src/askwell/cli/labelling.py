@@ -1,0 +1,373 @@
+"""Commands for those who label: `init`, `serve`, `ask`, `tell`, `status`, `export`, `import`."""
+
+import getpass
+import json
+import secrets
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from askwell.cli.manners import command, plainly, whole_number
+from askwell.store import StoreError
+
+if TYPE_CHECKING:
+    from askwell.desk import Task
+    from askwell.project import Project
+
+__all__ = ["ask", "bring", "export", "init", "serve", "status", "tell"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ROOM = 60  # letters of an item in a table
+
+
+@contextmanager
+def _manners() -> Iterator[None]:
+    """Refusals as one message; all that was stored stays stored."""
+    with plainly(goes_on=f"Everything told so far is kept. To go on: {command()}"):
+        try:
+            yield
+        except StoreError as fault:
+            raise ValueError(str(fault)) from None
+
+
+def _folder() -> Callable[..., Any]:
+    return click.argument("folder", type=click.Path(path_type=Path))
+
+
+def _who() -> Callable[..., Any]:
+    return click.option("--who", metavar="NAME", help="Whose answers these are.  [default: your user name]")
+
+
+def _name(who: str | None) -> str:
+    try:
+        return who or getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        raise ValueError("who must be a person's name, and this system does not know yours. Give --who.") from None
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _printable(text: str) -> str:
+    """A text in one line, without what could steer the terminal."""
+    return "".join(" " if letter.isspace() else letter if letter.isprintable() else "�" for letter in text)
+
+
+# ---- init ----
+
+
+@click.command()
+@_folder()
+@click.option("--pool", required=True, type=click.Path(path_type=Path), metavar="PATH", help="What can be asked about.")
+@click.option("--targets", type=click.Path(path_type=Path), metavar="PATH", help="Inputs the model will meet.")
+@click.option("--class-prior", metavar="A=P,...", help="Or how frequent classes will be: ham=0.9,spam=0.1.")
+@click.option("--classes", metavar="A,B,...", help="The labels.  [default: those of the label column]")
+@click.option("--show", metavar="COLUMNS", help="What people see.  [default: the prose, or all columns]")
+@click.option("--kind", type=click.Choice(["text", "image", "table"]), help="How.  [default: found by itself]")
+@click.option("--id", metavar="COLUMN", help="The column with ids, all different.  [default: rows are counted]")
+@click.option("--label", metavar="COLUMN", help="A column with labels that are known; they are told at once.")
+@click.option("--cost", metavar="COLUMN", help="What it costs to label a row: gain per cost is ranked.")
+@click.option("--features", metavar="COLUMNS", help="What the model sees; or embeddings:COLUMN, embeddings:FILE.npy.")
+@click.option("--model", metavar="NAME", help="forest, linear, gp, or module:function.  [default: by kind of data]")
+@click.option("--score", metavar="NAME", help="How questions are chosen.  [default: epig]")
+@whole_number("--batch", help="Questions chosen together.  [default: 10]")
+@whole_number("--retrain-every", help="Labels between two rounds of training.  [default: 10]")
+@click.option("--held-out", type=click.FloatRange(0, 0.5), metavar="SHARE", help="Questions to judge by.  [default: 0]")
+@whole_number("--budget", help="Labels in all.  [default: no end]")
+@whole_number("--labels-per-item", help="By different people.  [default: 1]")
+@click.option("--store", metavar="URL", help="postgresql://user@host/database, for a team.  [default: a file]")
+@click.option("--run", metavar="NAME", help="The project's name in the store.  [default: main]")
+@click.option("--template", metavar="FILE", help="A Jinja file of yours that shows an item on the page.")
+@whole_number("--seed", least=0, help="Of all that is random.  [default: 0]")
+@click.option("--delimiter", metavar="MARK", help="Between the values of a CSV, where it is not found by itself.")
+@click.option("--encoding", metavar="NAME", help="Of a CSV that is not UTF-8, such as cp1252.")
+def init(folder: Path, **options: Any) -> None:
+    """Make a labelling project in FOLDER.
+
+    The pool is a table (CSV, JSON lines, Parquet), a NumPy array, or a folder of images or text files. Writes
+    askwell.toml, which says everything and can be edited, and the store of labels. A refusal leaves nothing behind.
+    """
+    from askwell.project import init_project, project_note
+
+    features = options.pop("features")
+    with _manners():
+        with init_project(
+            folder,
+            features=features if features is None or features.startswith("embeddings:") else _listed(features),
+            classes=_listed(options.pop("classes")),
+            show=_listed(options.pop("show")),
+            class_prior=_shares(options.pop("class_prior")),
+            delimiter=(options.pop("delimiter") or "").replace("\\t", "\t") or None,  # a tab is hard to type
+            **options,
+        ) as project:
+            click.echo(project_note(project))
+        shown = click.format_filename(folder)
+        click.echo(f"\nMade {shown}: askwell.toml says all of this, and can be edited.\nNext: askwell serve {shown}")
+
+
+def _shares(text: str | None) -> dict[str, float] | None:
+    if text is None:
+        return None
+    try:
+        return {name.strip(): float(share) for name, share in (part.rsplit("=", 1) for part in text.split(","))}
+    except ValueError:
+        raise ValueError(f"--class-prior must be like ham=0.9,spam=0.1, but it is {text!r}.") from None
+
+
+# ---- ask and tell ----
+
+
+@click.command()
+@_folder()
+@whole_number("--size", default=1, help="How many questions.")
+@_who()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--train/--no-train", default=True, show_default=True, help="Train the model first, if it is time to.")
+def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool) -> None:
+    """Print the next questions, and hold them for you.
+
+    They are yours for as long as the rules say (90 seconds by default), and then may be given to others too; an answer
+    that comes later is kept all the same. askwell tell answers.
+    """
+    from askwell.project import open_project
+
+    with _manners(), open_project(folder) as project:
+        desk = project.desk()
+        if train and _due(project):
+            from askwell.project.rounds import train_round
+
+            click.echo("Training the model ...", err=True)
+            train_round(project)
+        tasks = desk.next(_name(who), size=size)
+        for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
+            click.echo(line)
+        if not tasks:
+            click.echo(f"No questions: {desk.closed(who=_name(who)) or 'others have them just now.'}", err=True)
+
+
+def _due(project: "Project") -> bool:
+    """Whether there are enough labels since the last round for another one."""
+    progress = project.desk().progress()
+    done = max((int(each.get("labels", 0)) for each in progress.rounds), default=None)
+    return done is None or progress.labelled - done >= project.settings.retrain_every
+
+
+def _as_lines(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+    for task in tasks:
+        shown = project.items.show(task.item, whole=True)
+        content = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(shown).items()}
+        yield json.dumps({**asdict(task), "shown": content}, ensure_ascii=False)
+
+
+def _as_table(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+    rows = [("item", "score", "shown")]
+    for task in tasks:
+        score = "" if task.score is None else f"{task.score:.4f}"
+        rows.append((_printable(task.item), score, _excerpt(project, task.item)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:2]
+    for item, score, shown in rows if tasks else ():
+        yield f"{item:<{widths[0]}}  {score:>{widths[1]}}  {shown}".rstrip()
+
+
+def _excerpt(project: "Project", item: str) -> str:
+    from askwell.items import ShownImage, ShownText
+
+    shown = project.items.show(item)
+    if isinstance(shown, ShownImage):
+        return _printable(str(shown.path))
+    text = (
+        shown.text
+        if isinstance(shown, ShownText)
+        else ", ".join(f"{name} {cell}" for name, cell in shown.cells if cell)
+    )
+    line = _printable(" ".join(text[: 4 * ROOM].split()))
+    return line if len(line) <= ROOM else f"{line[: ROOM - 1]}…"
+
+
+@click.command()
+@_folder()
+@click.argument("item", required=False)
+@click.argument("label", required=False)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A table with the columns id and label (CSV, JSON lines, Parquet) instead.",
+)
+@_who()
+def tell(folder: Path, item: str | None, label: str | None, file: Path | None, who: str | None) -> None:
+    """Tell the LABEL of an ITEM, or many from a file.
+
+    A label of yours for an item that has one corrects it. Of a file all rows are stored, or none if one is wrong.
+    """
+    from askwell.project import open_project
+
+    with _manners():
+        if item is not None and label is not None and file is None:
+            pairs = [(item, label, "")]
+        elif item is None and file is not None:
+            pairs = _read_pairs(file)
+        else:
+            raise ValueError("tell needs ITEM and LABEL, or --from FILE with the columns id and label.")
+        with open_project(folder) as project:
+            desk, name = project.desk(), _name(who)
+            for each, said, place in pairs:
+                _check_pair(project, each, said, place)
+            mine = {answer.item: answer.label for answer in desk.answers(who=name) if answer.kind == "label"}
+            new = [(each, said) for each, said, _ in pairs if mine.get(each) != said]
+            for each, said in new:
+                desk.answer(name, each, said, key=uuid.uuid4().hex)
+            known = len(pairs) - len(new)
+            click.echo(f"{len(new):,} told" + (f", {known:,} known already" if known else "") + ".")
+
+
+def _read_pairs(file: Path) -> list[tuple[str, str, str]]:
+    """(item, label, `file:row`) of each row."""
+    from askwell.items.records import cell_text
+    from askwell.tables import label_column, read_table
+
+    table = read_table(file, id="id")
+    ids, labels = table.ids or (), label_column(table, "label")
+    pairs = enumerate(zip(ids, labels, strict=True))
+    return [(cell_text(each), cell_text(label), table.place(row)) for row, (each, label) in pairs]
+
+
+def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
+    """Refuse a pair before any of them is stored."""
+    rules, where = project.desk().rules, f"{place}: " if place else ""
+    if item not in project.items:
+        raise ValueError(f"{where}there is no item {item!r} in the pool.")
+    if rules.classes and rules.named(label) not in rules.classes:
+        raise ValueError(f"{where}label must be one of {', '.join(rules.classes)}, but it is {label!r}.")
+
+
+# ---- status, export, import ----
+
+
+@click.command()
+@_folder()
+@click.option("--json", "as_json", is_flag=True, help="All figures as one JSON object.")
+def status(folder: Path, as_json: bool) -> None:
+    """Show where a project stands: the learning curve, budget, pace, people, and when to stop."""
+    from askwell.cli.standing import standing_text
+    from askwell.project import open_project
+
+    with _manners(), open_project(folder) as project:
+        progress = project.desk().progress()
+        if as_json:
+            click.echo(json.dumps(asdict(progress), default=dict, ensure_ascii=False))
+            return
+        plain = not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+        click.echo(standing_text(progress, title=project.folder.name, colour=sys.stdout.isatty(), plain=plain))
+
+
+@click.command()
+@_folder()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
+)
+@click.option("--consensus", is_flag=True, help="One row for each item, with the label that most people gave.")
+@click.option(
+    "--exact", is_flag=True, help="In a CSV, leave cells that a spreadsheet would run as formulas as they are."
+)
+def export(folder: Path, file: Path, format: str | None, consensus: bool, exact: bool) -> None:
+    """Write all answers to FILE: .csv, .jsonl, .parquet, or .json for Label Studio."""
+    from askwell.project import open_project
+    from askwell.project.exchange import export_labels
+
+    with _manners(), open_project(folder) as project:
+        count = export_labels(project, file, format=format, safe=not exact, consensus=consensus)  # type: ignore[arg-type]
+        click.echo(f"{count:,} {'items' if consensus else 'answers'} written to {click.format_filename(file)}.")
+
+
+@click.command(name="import")
+@_folder()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
+)
+def bring(folder: Path, file: Path, format: str | None) -> None:
+    """Read answers from a FILE that askwell export wrote. What is there already is not stored twice."""
+    from askwell.project import open_project
+    from askwell.project.exchange import import_labels
+
+    with _manners(), open_project(folder) as project:
+        report = import_labels(project, file, format=format)  # type: ignore[arg-type]
+        click.echo(str(report))
+        if report.refused:
+            raise SystemExit(2)
+
+
+# ---- serve ----
+
+
+@click.command()
+@_folder()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 for other machines too.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, metavar="N", help="A free one.")
+@click.option(
+    "--token", envvar="ASKWELL_TOKEN", metavar="TEXT", help="What others must know to get in.  [default: ASKWELL_TOKEN]"
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="A name by which browsers reach it. May be repeated."
+)
+def serve(folder: Path, host: str, port: int, token: str | None, names: tuple[str, ...]) -> None:
+    """Open the labelling page of a project, and train its model in the background.
+
+    It listens on this machine only; any other --host needs a --token. Ctrl-C ends it, and nothing is lost.
+    """
+    with _manners():
+        from askwell.project import open_project
+        from askwell.project.retraining import Retraining
+        from askwell.web import create_app  # says what to install if something is missing
+
+        import uvicorn  # isort: skip
+
+        with open_project(folder) as project:
+            wanted = project.settings
+            training = Retraining(
+                project.folder, every_labels=wanted.retrain_every, every_seconds=wanted.retrain_seconds
+            )
+            app = create_app(
+                project.desk(),
+                project.items,
+                title=project.folder.name,
+                targets=project.target_items or project.items,
+                token=token,
+                hosts=_names(host, names, token),
+                status=lambda: _training_words(training.status()),
+                template=None if wanted.template is None else _template(project.path(wanted.template)),
+            )
+            with training:
+                click.echo(f"Label at http://{'localhost' if host in LOOPBACK else host}:{port}  (Ctrl-C ends it)")
+                uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+
+
+def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...]:
+    """The names that browsers may use: this machine's own, and, where others may come in, those given or any."""
+    if token is None and (names or host not in LOOPBACK):
+        raise ValueError(
+            f"--host {host} lets other machines in, and that needs a --token which only your people know. Try --token "
+            f"{secrets.token_urlsafe(16)}"
+        )
+    return (*LOOPBACK, *(names or (() if host in LOOPBACK else ("*",))))
+
+
+def _training_words(found: dict[str, Any]) -> dict[str, Any]:
+    return {"training": found["state"] == "fitting", "text": found["text"]}
+
+
+def _template(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ValueError(f"the template {str(path)!r} cannot be read: {fault}.") from None

@@ -1,0 +1,120 @@
+"""Where a project stands, as text for a terminal."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from askwell.curves import Trace
+from askwell.desk import Progress
+from askwell.report import terminal_curves
+
+__all__ = ["standing_text"]
+
+PEOPLE = 10  # that are named
+
+
+def standing_text(progress: Progress, *, title: str, width: int = 72, colour: bool = False, plain: bool = False) -> str:
+    """Labels, budget and pace, who did what, the learning curve, what the next labels are expected to tell, advice."""
+    good = [each for each in progress.rounds if not each.get("failed")]
+    parts = [
+        _wrapped([f"{title}: {_counts(progress)}", *_work(progress)], width),
+        _curve(good, width=width, colour=colour, plain=plain),
+        _wrapped([*_last(good[-1] if good else None), *_failure(progress.rounds), *_closed(progress)], width),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _counts(progress: Progress) -> str:
+    said = f"{progress.labelled:,} of {progress.items:,} items labelled"
+    if progress.skipped:
+        said += f", {progress.skipped:,} skipped"
+    if progress.budget is not None:
+        said += f"; {progress.left:,} of {progress.budget:,} labels of the budget left"
+    return said
+
+
+def _work(progress: Progress) -> list[str]:
+    lines = []
+    if progress.rate is not None:
+        rest = "" if progress.hours is None else f"; the rest takes about {_hours(progress.hours)}"
+        lines.append(f"  {progress.rate:,.0f} labels an hour while people work{rest}")
+    for person in progress.people[:PEOPLE]:
+        skips = f", {person.skips:,} skipped" if person.skips else ""
+        pace = "" if person.seconds is None else f", {person.seconds:.1f} s each"
+        lines.append(f"  {person.name or 'nobody named'}: {_several(person.labels, 'label')}{skips}{pace}")
+    if len(progress.people) > PEOPLE:
+        lines.append(f"  and {len(progress.people) - PEOPLE} people more")
+    if progress.labels:
+        lines.append("  " + ", ".join(f"{name} {count:,}" for name, count in progress.classes.items()))
+    if progress.agreement is not None:
+        kappa = "" if progress.agreement.kappa is None else f", kappa {progress.agreement.kappa:.2f}"
+        lines.append(
+            f"  people agree on {progress.agreement.share:.0%} of the {_several(progress.agreement.items, 'item')} "
+            f"that several labelled{kappa}"
+        )
+    return lines
+
+
+def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, plain: bool) -> str:
+    """The estimates that were made as the last one was, one for each number of labels."""
+    found = [each for each in rounds if each.get("estimate")]
+    if not found:
+        return ""
+    last = found[-1]["estimate"]
+    kind = last["metric"], last["how"]
+    points = {
+        int(each["labels"]): float(each["estimate"]["value"])
+        for each in found
+        if (each["estimate"]["metric"], each["estimate"]["how"]) == kind
+    }
+    said = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
+    if len(points) < 2:
+        return said
+    labels = tuple(sorted(points))
+    trace = Trace(last["how"], 0, labels, {last["metric"]: tuple(points[n] for n in labels)}, ())
+    drawn = terminal_curves([trace], metric=last["metric"], width=width, height=10, colour=colour, plain=plain)
+    return f"{drawn}\n{said}"
+
+
+def _last(report: Mapping[str, Any] | None) -> list[str]:
+    if report is None or not report.get("labels"):
+        return [
+            "No model yet: it begins with labels of two classes, while askwell serve runs or at the next askwell ask."
+        ]
+    lines = [f"Trained on {_several(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
+    if report.get("gain") is not None:
+        lines.append(f"A label of the next questions is expected to tell {report['gain']:.4f} nats about a target's.")
+    ahead = report.get("next50")
+    if ahead:
+        lines.append(
+            f"Another {ahead['labels']} labels are expected to add {ahead['gain']:+.1%} of accuracy "
+            f"({ahead['low']:+.1%} to {ahead['high']:+.1%})."
+        )
+    lines += [f"Note: {warning}" for warning in report.get("warnings", ())]
+    advice = report.get("advice")
+    if advice:
+        lines += [f"Advice: {'stop' if advice['stop'] else 'go on'}. {advice['why']}", f"Its rule: {advice['rule']}"]
+    return lines
+
+
+def _failure(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
+    failed = rounds[-1].get("failed") if rounds else None
+    return [f"The last round failed, and the questions before it go on: {failed}"] if failed else []
+
+
+def _closed(progress: Progress) -> list[str]:
+    return [f"No more questions: {progress.closed}"] if progress.closed else []
+
+
+def _wrapped(lines: Sequence[str], width: int) -> str:
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="    " if line.startswith("  ") else "  ") for line in lines
+    )
+
+
+def _several(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _hours(hours: float) -> str:
+    return f"{round(60 * hours)} minutes" if hours < 1 else f"{hours:.1f} hours"

@@ -1,0 +1,155 @@
+"""What is open for whom: the state of a desk, and the lines that people walk to find their next item."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from askwell.desk.leases import Lease
+from askwell.desk.line import Line
+from askwell.desk.state import DeskState
+from askwell.desk.tasks import Suggested, Task
+from askwell.desk.turns import Draft
+from askwell.seeds import rng_for
+from askwell.store.records import Record
+from askwell.store.run import id_of
+
+__all__ = ["Board"]
+
+
+@final
+class Board:
+    """Follows the records, and finds the next items: the trainer's queue first, then all others in a seeded order.
+
+    >>> board = Board(["a", "b", "c"], seed=0)
+    >>> sorted(board.choose("ada", 5, Draft(), now=0.0))
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, items: Sequence[str], *, seed: int) -> None:
+        self.items = _checked(items)
+        self.state = DeskState(self.items)
+        names = list(self.items)
+        self._order = [names[place] for place in rng_for(seed, 0, "desk").permutation(len(names)).tolist()]
+        self._pool, self._queue = Line(self._order), Line([])
+        self._suggested: dict[str, Suggested] = {}
+        self._seen = (0, 0)  # queues and orders that the lines were made of
+        self._now = float("-inf")
+
+    # ---- following -------------------------------------------------------------------------------------------------
+
+    @property
+    def seq(self) -> int:
+        """The last record that was followed."""
+        return self.state.seq
+
+    def follow(self, records: Sequence[Record]) -> None:
+        """Take in the next records."""
+        for record in records:
+            self.state.add(record)
+        queues, orders = self.state.queues, self.state.orders
+        if queues != self._seen[0]:
+            self._suggested = _suggested(self.state.queue, self.items)
+        if (queues, orders) != self._seen:  # everything may be open again
+            self._pool, self._queue = Line(self._order), Line(list(self._suggested))
+            self._seen = (queues, orders)
+        self._back(self.state.freed)
+        self.state.freed.clear()
+
+    def at(self, now: float) -> float:
+        """Let leases run out until `now`; the time that it is, which never goes back."""
+        self._now = max(self._now, now)
+        self._back(self.state.leases.run_out(self._now))
+        return self._now
+
+    def _back(self, items: Sequence[str]) -> None:
+        for item in items:
+            self._queue.back(item)
+            self._pool.back(item)
+
+    # ---- finding ---------------------------------------------------------------------------------------------------
+
+    def choose(self, who: str, size: int, draft: Draft, *, now: float) -> list[str]:
+        """The next `size` items for a person, those of the draft left out; fewer if there are no more."""
+        given = draft.given.get(who, set())
+
+        def free(item: str) -> bool:
+            return self.is_free(item, who, now)
+
+        def taken(item: str) -> bool:
+            return item in given or item in found or (item in draft.taken and not self._is_left(item, now, draft))
+
+        found: list[str] = []
+        for line in (self._queue, self._pool):
+            line.close(self._is_complete)
+            found += line.first(who, size - len(found), free=free, taken=taken)
+        return found
+
+    def running(self, who: str, *, now: float) -> list[Lease]:
+        """A person's leases that have not run out, oldest first."""
+        return [lease for lease in self.state.leases.of(who) if lease.until > now]
+
+    def room(self, draft: Draft) -> int:
+        """How many more leases the budget allows, if all that are out come back as labels."""
+        budget, leases = self.state.rules.budget, self.state.leases.live() + draft.taken.total()
+        return len(self.items) if budget is None else budget - self.state.labels - leases
+
+    def closed(self, who: str | None, *, now: float) -> str | None:
+        """Why a person, or anybody, gets no more items; None while there are some."""
+        state = self.state
+        if state.rules.budget is not None and state.labels >= state.rules.budget:
+            return f"The budget of {state.rules.budget} labels is used up."
+        if state.complete == len(self.items):
+            return "All items have the labels they need."
+        if who is None or self.running(who, now=now):
+            return None
+        if self.room(Draft()) <= 0:
+            return "The last labels of the budget are with other people now."
+        if not self.choose(who, 1, Draft(), now=now):
+            return "There is nothing left for you: you have answered the other items, or they are with other people."
+        return None
+
+    def is_free(self, item: str, who: str, now: float) -> bool:
+        """Whether a person may have an item: it needs one more label, they have not answered, nor have it already."""
+        state = self.state
+        if who in state.answers(item):
+            return False
+        running = [lease for lease in state.leases.on(item) if lease.until > now]
+        return len(running) < state.needed(item) and all(lease.who != who for lease in running)
+
+    def _is_left(self, item: str, now: float, draft: Draft) -> bool:
+        running = sum(lease.until > now for lease in self.state.leases.on(item))
+        return running + draft.taken[item] < self.state.needed(item)
+
+    def _is_complete(self, item: str) -> bool:
+        return self.state.needed(item) == 0
+
+    def task(self, lease: Lease) -> Task:
+        """A lease as the task that its holder sees."""
+        hint = self._suggested.get(lease.item, NOTHING)
+        labels = len(self.state.votes(lease.item))
+        return Task(lease.item, lease.token, lease.until, hint.score, hint.why, labels)
+
+
+NOTHING = Suggested("")
+
+
+def _checked(items: Sequence[str]) -> dict[str, int]:
+    """item -> its place."""
+    places = {item: place for place, item in enumerate(items)}
+    if not places:
+        raise ValueError("items must have at least one item to ask about, but there is none.")
+    if strange := [item for item in places if not isinstance(item, str)]:
+        raise ValueError(f"items must be texts, but one is {strange[0]!r}. Try [str(item) for item in items].")
+    if len(places) < len(items):
+        twice = next(item for place, item in enumerate(items) if places[item] != place)
+        raise ValueError(f"items must all be different, but {twice!r} occurs more than once.")
+    return places
+
+
+def _suggested(queue: Mapping[str, Any], items: Mapping[str, int]) -> dict[str, Suggested]:
+    """The queue's items that the pool has, in order."""
+    found = {}
+    for text, score, why in queue.get("items", ()):
+        item = str(id_of(text))
+        if item in items:
+            found[item] = Suggested(item, score, tuple((str(id_of(target)), float(nats)) for target, nats in why))
+    return found

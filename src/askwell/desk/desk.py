@@ -1,0 +1,340 @@
+"""The desk: hands out items, takes answers, and says where things stand. Any number may be open on one store."""
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Unpack, final
+
+from askwell.desk.agreement import Agreement, agreement
+from askwell.desk.board import Board
+from askwell.desk.leases import Lease
+from askwell.desk.progress import Progress, standing
+from askwell.desk.rules import Changes, Rules, changed, most_frequent
+from askwell.desk.state import Withdrawal
+from askwell.desk.tasks import Answer, Consensus, Receipt, Suggested, Task, Undone
+from askwell.desk.turns import Draft, Finish, Lost, Turns
+from askwell.store.records import Record, Store
+from askwell.store.run import text_of
+
+__all__ = ["Desk"]
+
+REASONS = 5  # targets that are kept with a suggestion
+
+
+@final
+class Desk:
+    """Who is asked what, and what they answered, for the items of one project.
+
+    `items` are the ids of the pool. Everything is kept in the records of `run`; desks of several processes on one store
+    see the same, and never give an item to more people than it needs labels. `clock` gives unix seconds, for leases
+    only; `seed` orders the items that no model has ranked yet. Every method may be called from any thread.
+
+    >>> from askwell.store import open_store
+    >>> desk = Desk(open_store(None), ["a", "b", "c"])
+    >>> desk.set_rules("ada", classes=["ham", "spam"]).classes
+    ('ham', 'spam')
+    >>> (task,) = desk.next("ada")
+    >>> desk.next("bob")[0].item != task.item
+    True
+    >>> desk.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept
+    'counted'
+    >>> desk.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept     # the network failed: sent again
+    'again'
+    >>> [found.label for found in desk.labels().values()]
+    ['ham']
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        items: Sequence[str],
+        *,
+        run: str = "main",
+        clock: Callable[[], float] = time.time,
+        seed: int = 0,
+    ) -> None:
+        self._run, self._clock = run, clock
+        self._board = Board(items, seed=seed)
+        self._state = self._board.state
+        self._turns = Turns(store, run, self._board)
+        self._agreed: tuple[int, Agreement | None] = (-1, None)
+
+    # ---- for the people ----------------------------------------------------------------------------------------------
+
+    def next(self, who: str, *, size: int = 1) -> list[Task]:
+        """Up to `size` items for a person to label: those they have already, oldest first, then new ones.
+
+        New ones come in the order of the trainer's queue, then in a seeded order over the rest of the pool. None are
+        given that the person has labelled or skipped, nor beyond the budget; `closed(who=...)` says why there are none.
+        """
+        _check_name(who)
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
+
+        def decide(draft: Draft) -> Finish[list[Task]]:
+            now = self._board.at(self._clock())
+            own = self._board.running(who, now=now)[:size]
+            for lease in own:
+                self._renew(draft, lease, now)
+            given = draft.given.setdefault(who, set())
+            wanted = min(size - len(own) - len(given), self._board.room(draft))
+            for item in self._board.choose(who, wanted, draft, now=now) if wanted > 0 else []:
+                draft.guarded.append(self._lease(who, item, uuid.uuid4().hex, now))
+                draft.taken[item] += 1
+                given.add(item)
+            promised = min(size, len(own) + len(given))
+
+            def finish() -> list[Task]:
+                found = self._board.running(who, now=now)[:size]
+                if len(found) < promised:
+                    raise Lost
+                return [self._board.task(lease) for lease in found]
+
+            return finish
+
+        return self._turns.serve(decide)
+
+    def renew(self, who: str, tokens: Sequence[str]) -> list[str]:
+        """Keep these items for longer; the tokens that are still the person's, also if their time had run out."""
+        _check_name(who)
+
+        def decide(draft: Draft) -> Finish[list[str]]:
+            now = self._board.at(self._clock())
+            for lease in self._held(who, tokens):
+                self._renew(draft, lease, now)
+            return lambda: [lease.token for lease in self._held(who, tokens)]
+
+        return self._turns.serve(decide)
+
+    def release(self, who: str, tokens: Sequence[str]) -> None:
+        """Give items back, unanswered: somebody else may have them at once."""
+        _check_name(who)
+
+        def decide(draft: Draft) -> Finish[None]:
+            for lease in self._held(who, tokens):
+                record = self._record("release", lease.item, {"token": lease.token}, who)
+                draft.records[record.key] = record
+            return lambda: None
+
+        self._turns.serve(decide)
+
+    def answer(
+        self, who: str, item: str, label: Any, *, key: str, token: str | None = None, seconds: float | None = None
+    ) -> Receipt:
+        """Store a person's label for an item, durably, under a key that the caller makes up: the same again is safe.
+
+        It is never refused for coming late, or after somebody else's. A second label of the same person for the same
+        item corrects the first. `token` is that of the task, `seconds` how long it took.
+        """
+        _check_name(who)
+        self._check_item(item)
+        if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+            raise ValueError(f"seconds must be a number from 0, but it is {seconds!r}.")
+
+        def decide(draft: Draft) -> Finish[Receipt]:
+            body = {"label": label, "token": token, "seconds": seconds}
+            return self._request(draft, "label", who, item, label, body, key)
+
+        return self._turns.serve(decide)
+
+    def skip(self, who: str, item: str, reason: str, *, key: str, token: str | None = None) -> Receipt:
+        """Store that a person does not want to label an item. They do not get it again; others may."""
+        _check_name(who)
+        self._check_item(item)
+
+        def decide(draft: Draft) -> Finish[Receipt]:
+            return self._request(draft, "skip", who, item, None, {"reason": reason, "token": token}, key)
+
+        return self._turns.serve(decide)
+
+    def undo(self, who: str, *, key: str) -> Undone | None:
+        """Take back the person's last label or skip, and give them the item again; None if there is nothing left.
+
+        Nothing is deleted: a withdrawal is one more record. Again with another key takes back the one before.
+        """
+        _check_name(who)
+
+        def decide(draft: Draft) -> Finish[Undone | None]:
+            known = self._state.requests.get(key)
+            if known is not None and not (isinstance(known, Withdrawal) and known.who == who):
+                raise ValueError(_clash(key))
+            if known is None:
+                last = self._state.last(who)
+                item, of = (None, None) if last is None else (last.item, last.key)
+                draft.guarded.append(self._record("withdrawal", item, {"of": of}, who, key))
+                if last is not None:
+                    now = self._board.at(self._clock())
+                    draft.guarded.append(self._lease(who, last.item, uuid.uuid4().hex, now))
+            return lambda: self._undone(who, key)
+
+        return self._turns.serve(decide, alone=True)
+
+    def closed(self, *, who: str | None = None) -> str | None:
+        """Why no more items are given, to this person or to anybody; None while there are some."""
+        return self._turns.look(lambda: self._board.closed(who, now=self._board.at(self._clock())))
+
+    # ---- for those who run the project -------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> Rules:
+        """The rules in force."""
+        return self._turns.look(lambda: self._state.rules)
+
+    def set_rules(self, who: str, **changes: Unpack[Changes]) -> Rules:
+        """Change the rules: classes, labels_per_item, most_labels, lease_seconds, budget, renamed={old: new}.
+
+        Classes may be added and renamed, and removed while no label uses them. A rename keeps all labels: they bear the
+        new name from now on, and a page that still sends the old one is understood.
+        """
+
+        def decide(draft: Draft) -> Finish[Rules]:
+            used = {label for label, n in self._state.uses.items() if n}
+            rules, renamed = changed(self._state.rules, changes, used=used)
+            if rules != self._state.rules:
+                draft.guarded.append(self._record("rules", None, rules.body(renamed), who))
+            return lambda: self._state.rules
+
+        return self._turns.serve(decide, alone=True)
+
+    def put_queue(self, round: int, suggestions: Iterable[Suggested]) -> None:
+        """Replace the queue: the items to ask about next, best first, as the trainer ranks them now."""
+        self._put([self._queue(round, suggestions)])
+
+    def put_round(self, report: Mapping[str, Any], *, queue: Iterable[Suggested] | None = None) -> None:
+        """Store the report of a round of training, and with it, all or nothing, the queue that came of it.
+
+        `report` has "round", and either "failed" (a text) or what the trainer found: "labels", "seconds", "model",
+        "estimate", "gain", "signal", "next50", "advice".
+        """
+        records = [] if queue is None else [self._queue(report["round"], queue)]
+        self._put([*records, self._record("round", None, dict(report), "")])
+
+    def labels(self) -> dict[str, Consensus]:
+        """item -> what people say about it, for the items of the pool that have labels: what the model learns from."""
+
+        def found() -> dict[str, Consensus]:
+            known, votes = self._board.items, self._state.votes
+            said = ((item, votes(item)) for item in self._state.items() if item in known)
+            return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in said if labels}
+
+        return self._turns.look(found)
+
+    def answers(self, *, who: str | None = None) -> list[Answer]:
+        """All labels and skips in force, or those of one person, in the order in which they were stored."""
+
+        def found() -> list[Answer]:
+            everything = (self._state.answers(item).values() for item in self._state.items())
+            return sorted((a for said in everything for a in said if who in (None, a.who)), key=lambda said: said.seq)
+
+        return self._turns.look(found)
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every label and every label taken back: what is learned from may have changed."""
+        return self._turns.look(lambda: self._state.changes)
+
+    def progress(self) -> Progress:
+        """Where the project stands."""
+
+        def found() -> Progress:
+            if self._agreed[0] != self._state.changes:
+                votes = (self._state.votes(item) for item in self._state.several)
+                self._agreed = self._state.changes, agreement(votes)
+            return standing(self._board, now=self._board.at(self._clock()), agreed=self._agreed[1])
+
+        return self._turns.look(found)
+
+    # ---- inside: called with the state locked ------------------------------------------------------------------------
+
+    def _record(self, kind: str, item: str | None, body: dict[str, Any], who: str, key: str | None = None) -> Record:
+        text = None if item is None else text_of(item)
+        return Record(key or uuid.uuid4().hex, self._run, kind, text, body, who)
+
+    def _lease(self, who: str, item: str, token: str, now: float) -> Record:
+        body = {"token": token, "at": now, "until": now + self._state.rules.lease_seconds}
+        return self._record("lease", item, body, who)
+
+    def _renew(self, draft: Draft, lease: Lease, now: float) -> None:
+        """Renew a lease when less than half of its time is left: a page asks far more often than is worth a record."""
+        if lease.until - now < self._state.rules.lease_seconds / 2:
+            record = self._lease(lease.who, lease.item, lease.token, now)
+            draft.records[record.key] = record
+
+    def _held(self, who: str, tokens: Sequence[str]) -> list[Lease]:
+        found = (self._state.leases.held(token) for token in tokens)
+        return [lease for lease in found if lease is not None and lease.who == who]
+
+    def _request(
+        self, draft: Draft, kind: str, who: str, item: str, label: Any, body: dict[str, Any], key: str
+    ) -> Finish[Receipt]:
+        """A label or a skip into the draft, unless it is there already."""
+        rules, known = self._state.rules, self._state.requests.get(key)
+        if known is None and key in draft.records:
+            other = draft.records[key]
+            same = (other.kind, other.who, other.item, other.body.get("label")) == (kind, who, text_of(item), label)
+        elif isinstance(known, Answer):
+            same = (known.kind, known.who, known.item) == (kind, who, item)
+            same &= rules.named(known.label) == rules.named(label)
+        else:
+            same = known is None
+        if not same:
+            raise ValueError(_clash(key))
+        again = known is not None or key in draft.records
+        if not again:
+            if kind == "label":
+                body = body | {"label": _checked_label(rules, label)}
+            body = {name: value for name, value in body.items() if value is not None}
+            draft.records[key] = self._record(kind, item, body, who, key)
+        return lambda: self._receipt(key, again=again)
+
+    def _receipt(self, key: str, *, again: bool) -> Receipt:
+        said = self._state.requests[key]
+        assert isinstance(said, Answer)
+        labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
+        return Receipt(key, said.item, "again" if again else said.kept, labels, needed)
+
+    def _undone(self, who: str, key: str) -> Undone | None:
+        said = self._state.requests[key]
+        if not isinstance(said, Withdrawal) or said.answer is None:
+            return None
+        leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
+        return Undone(said.answer, self._board.task(leases[-1]) if leases else None)
+
+    def _queue(self, round: int, suggestions: Iterable[Suggested]) -> Record:
+        rows = []
+        for place in suggestions:
+            self._check_item(place.item)
+            why = [[text_of(target), nats] for target, nats in place.why[:REASONS]]
+            rows.append([text_of(place.item), place.score, why])
+        return self._record("queue", None, {"round": round, "items": rows}, "")
+
+    def _put(self, records: Sequence[Record]) -> None:
+        def decide(draft: Draft) -> Finish[None]:
+            draft.records.update({record.key: record for record in records})
+            return lambda: None
+
+        self._turns.serve(decide)
+
+    def _check_item(self, item: str) -> None:
+        if item not in self._board.items:
+            raise ValueError(f"item must be one of the {len(self._board.items)} items of the pool, but it is {item!r}.")
+
+
+def _check_name(who: str) -> None:
+    if not isinstance(who, str) or not who.strip():
+        raise ValueError(f"who must be a person's name, but it is {who!r}.")
+
+
+def _checked_label(rules: Rules, label: Any) -> Any:
+    """The label by its class's present name."""
+    named = rules.named(label)
+    if not isinstance(label, str | int | float) or label != label:
+        raise ValueError(f"label must be text, a number or a truth value, but it is {label!r}.")
+    if rules.classes and named not in rules.classes:
+        raise ValueError(f"label must be one of the classes {list(rules.classes)}, but it is {label!r}.")
+    return named
+
+
+def _clash(key: str) -> str:
+    return f"key {key!r} stands for another request. Make a new key for a new request, and keep it for its repeats."

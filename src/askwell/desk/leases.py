@@ -1,0 +1,85 @@
+"""Leases: which items are with whom, and until when. One that ran out stays its holder's until somebody takes over."""
+
+from collections.abc import Collection
+from heapq import heappop, heappush
+from typing import NamedTuple, final
+
+__all__ = ["Lease", "Leases"]
+
+
+class Lease(NamedTuple):
+    """An item that is with somebody."""
+
+    item: str
+    who: str
+    token: str
+    until: float  # unix seconds
+
+
+@final
+class Leases:
+    """All leases that were given and not ended, by token, by item and by person.
+
+    >>> leases = Leases()
+    >>> leases.give(Lease("mail 7", "ada", "t1", 90.0))
+    >>> leases.live(), leases.run_out(100.0), leases.live(), leases.held("t1").who
+    (1, ['mail 7'], 0, 'ada')
+    """
+
+    def __init__(self) -> None:
+        self._by_token: dict[str, Lease] = {}
+        self._by_item: dict[str, dict[str, Lease]] = {}
+        self._by_person: dict[str, dict[str, Lease]] = {}
+        self._ends: list[tuple[float, str]] = []  # a heap; entries of leases that were renewed or ended are stale
+        self._out: set[str] = set()  # tokens whose time has run out
+
+    def held(self, token: str | None) -> Lease | None:
+        """The lease of that token, if it was not ended."""
+        return None if token is None else self._by_token.get(token)
+
+    def on(self, item: str) -> Collection[Lease]:
+        """The leases of an item, oldest first."""
+        return self._by_item.get(item, NONE).values()
+
+    def of(self, who: str) -> list[Lease]:
+        """A person's leases, oldest first."""
+        return list(self._by_person.get(who, NONE).values())
+
+    def give(self, lease: Lease) -> None:
+        """Add a lease, or a new end of one that is there."""
+        self._by_token[lease.token] = lease
+        self._by_item.setdefault(lease.item, {})[lease.token] = lease
+        self._by_person.setdefault(lease.who, {})[lease.token] = lease
+        self._out.discard(lease.token)
+        heappush(self._ends, (lease.until, lease.token))
+
+    def end(self, lease: Lease) -> None:
+        """Take a lease away."""
+        del self._by_token[lease.token]
+        self._out.discard(lease.token)
+        for room, name in ((self._by_item, lease.item), (self._by_person, lease.who)):
+            del room[name][lease.token]
+            if not room[name]:
+                del room[name]
+
+    def run_out(self, now: float) -> list[str]:
+        """The items of the leases whose time has run out since this was last asked. `now` must not go back."""
+        items = []
+        while self._ends and self._ends[0][0] <= now:
+            until, token = heappop(self._ends)
+            lease = self._by_token.get(token)
+            if lease is not None and lease.until == until and token not in self._out:
+                self._out.add(token)
+                items.append(lease.item)
+        return items
+
+    def live(self) -> int:
+        """How many leases still ran when `run_out` was last asked."""
+        return len(self._by_token) - len(self._out)
+
+    def items(self) -> list[str]:
+        """The items that have leases."""
+        return list(self._by_item)
+
+
+NONE: dict[str, Lease] = {}

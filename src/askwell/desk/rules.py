@@ -1,0 +1,169 @@
+"""The rules of a labelling project: classes, how many labels an item gets, how long a lease lasts, the budget."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict, final
+
+__all__ = ["Changes", "Rules", "changed", "most_frequent"]
+
+
+class Changes(TypedDict, total=False):
+    """What `Desk.set_rules` may change; what is not named stays as it is."""
+
+    classes: Sequence[str]
+    labels_per_item: int
+    most_labels: int
+    lease_seconds: float
+    budget: int | None
+    renamed: Mapping[str, str]
+
+
+@final
+@dataclass(frozen=True)
+class Rules:
+    """The rules in force.
+
+    >>> Rules(labels_per_item=2, most_labels=3).needed(["ham", "spam"])     # they disagree: one more
+    1
+    """
+
+    classes: tuple[str, ...] = ()  # in the order of their keys on the page; empty: any label
+    labels_per_item: int = 1
+    most_labels: int = 1  # where people disagree; 2 labels_per_item - 1 unless set
+    lease_seconds: float = 90.0
+    budget: int | None = None  # labels, of all people together; None: no end
+    former: Mapping[str, str] = field(default_factory=dict)  # old name of a class -> its name now
+
+    def needed(self, labels: Sequence[Any]) -> int:
+        """How many labels an item with these labels still needs.
+
+        Up to `labels_per_item`, then one at a time up to `most_labels` while no label has more than half of the votes.
+        """
+        n = len(labels)
+        if n < self.labels_per_item:
+            return self.labels_per_item - n
+        if n < self.most_labels and 2 * max(Counter(labels).values()) <= n:
+            return 1
+        return 0
+
+    def named(self, label: Any) -> Any:
+        """The label by its class's present name."""
+        return self.former.get(label, label) if isinstance(label, str) and label not in self.classes else label
+
+    def body(self, renamed: Mapping[str, str]) -> dict[str, Any]:
+        """The rules as the body of a record."""
+        return {
+            "classes": list(self.classes),
+            "labels_per_item": self.labels_per_item,
+            "most_labels": self.most_labels,
+            "lease_seconds": self.lease_seconds,
+            "budget": self.budget,
+            "renamed": dict(renamed),
+        }
+
+    def after(self, body: Mapping[str, Any]) -> "Rules":
+        """The rules after a record of kind `rules`."""
+        renamed = dict(body.get("renamed") or {})
+        classes = tuple(body.get("classes", self.classes))
+        former = {old: renamed.get(new, new) for old, new in self.former.items()} | renamed
+        per_item = int(body.get("labels_per_item", self.labels_per_item))
+        return Rules(
+            classes,
+            per_item,
+            int(body.get("most_labels", 2 * per_item - 1)),
+            float(body.get("lease_seconds", self.lease_seconds)),
+            body.get("budget", self.budget),
+            {old: new for old, new in former.items() if old not in classes},
+        )
+
+
+def most_frequent(labels: Iterable[Any]) -> tuple[Any, float]:
+    """(the label most often given, its share); of equally frequent ones the earliest.
+
+    >>> most_frequent(["spam", "ham", "ham", "spam", "eggs"])
+    ('spam', 0.4)
+    """
+    given = list(labels)
+    if len(given) == 1:  # as nearly always
+        return given[0], 1.0
+    counts = Counter(given)  # in the order of first occurrence, and max takes the first
+    label = max(counts, key=counts.__getitem__)
+    return label, counts[label] / counts.total()
+
+
+def changed(rules: Rules, changes: Changes, *, used: Collection[Any]) -> tuple[Rules, dict[str, str]]:
+    """(the rules after the changes, what was renamed), or a ValueError. `used` are the labels in force.
+
+    >>> rules, renamed = changed(Rules(("ham", "spam")), {"renamed": {"ham": "good"}}, used={"ham"})
+    >>> rules.classes, renamed
+    (('good', 'spam'), {'ham': 'good'})
+    """
+    if unknown := sorted(set(changes) - set(Changes.__annotations__)):
+        raise ValueError(f"rules have {sorted(Changes.__annotations__)}, but no {unknown[0]!r}.")
+    renamed = _renamed(rules, changes.get("renamed", {}))
+    old = tuple(renamed.get(name, name) for name in rules.classes)
+    classes = _classes(changes["classes"]) if "classes" in changes else _classes(old)
+    gone = {renamed.get(label, label) for label in used if isinstance(label, str)} - set(classes)
+    if classes and gone:
+        raise ValueError(
+            f"classes must keep those in use, but {min(gone)!r} has labels and is missing from {list(classes)}. "
+            "Rename it (renamed={old: new}), or take its labels back first."
+        )
+    if missing := sorted(set(renamed.values()) - set(classes)):
+        raise ValueError(f"classes must hold the new names, but {missing[0]!r} is missing from {list(classes)}.")
+    per_item = _whole("labels_per_item", changes.get("labels_per_item", rules.labels_per_item))
+    usual = rules.most_labels if per_item == rules.labels_per_item else 2 * per_item - 1
+    most = _whole("most_labels", changes.get("most_labels", usual))
+    if most < per_item:
+        raise ValueError(f"most_labels must be at least labels_per_item, {per_item}, but it is {most}.")
+    budget = changes.get("budget", rules.budget)
+    if budget is not None:
+        budget = _whole("budget", budget)
+    seconds = _seconds(changes.get("lease_seconds", rules.lease_seconds))
+    asked = replace(
+        rules, classes=classes, labels_per_item=per_item, most_labels=most, lease_seconds=seconds, budget=budget
+    )
+    return asked.after(asked.body(renamed)), renamed
+
+
+def _renamed(rules: Rules, names: Mapping[str, str]) -> dict[str, str]:
+    """What there is to rename; a change that was made already is none."""
+    renamed = {}
+    for old, new in dict(names).items():
+        if old in rules.classes and old != new:
+            renamed[old] = new
+        elif old not in rules.classes and rules.former.get(old) != new:
+            raise ValueError(f"renamed must name classes among {list(rules.classes)}, but {old!r} is none of them.")
+    return renamed
+
+
+def _classes(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ValueError(f"classes must be a list of names, but it is the text {names!r}. Try {names.split(',')!r}.")
+    classes = tuple(names)
+    for name in classes:
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"classes must be texts that are not empty, but one is {name!r}.")
+    if len(set(classes)) < len(classes):
+        twice = Counter(classes).most_common(1)[0][0]
+        raise ValueError(
+            f"classes must all be different, but {twice!r} occurs twice. A class cannot be renamed to another one: "
+            "label its items anew, or join the two when you export."
+        )
+    if len(classes) == 1:
+        raise ValueError(f"classes must be at least two, but there is only {classes[0]!r}.")
+    return classes
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a whole number from 1, but it is {value!r}.")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
+        raise ValueError(f"lease_seconds must be a positive number of seconds, but it is {value!r}.")
+    return float(value)

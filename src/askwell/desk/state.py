@@ -1,0 +1,260 @@
+"""Where a desk stands: the fold of its run's records, one at a time, each in constant time.
+
+The fold is the referee. Processes decide by what they have read so far; whether a lease holds and whether an answer was
+late follows from the order of the records alone, without a clock, so all processes agree. After every record, whoever
+wrote it and why, an item has no more leases than it needs labels.
+"""
+
+from collections import Counter, deque
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, final
+
+from askwell.desk.leases import Lease, Leases
+from askwell.desk.rules import Rules
+from askwell.desk.tasks import Answer, Kept
+from askwell.store.records import Record
+from askwell.store.run import id_of
+
+__all__ = ["DeskState", "Withdrawal", "Work"]
+
+RECENT = 200  # labels that a pace is judged by
+NOBODY: Mapping[str, Answer] = MappingProxyType({})
+
+
+class Withdrawal(NamedTuple):
+    """An undo by its key."""
+
+    who: str
+    answer: Answer | None  # what was taken back
+
+
+@final
+class Work:
+    """What one person has done."""
+
+    def __init__(self) -> None:
+        self.labels = self.skips = 0  # in force
+        self.answers: list[Answer] = []  # in order; some may be superseded or withdrawn
+        self.seconds: deque[float] = deque(maxlen=RECENT)
+        self.last: float | None = None
+
+
+class _Standing(NamedTuple):
+    needed: int
+    leases: int
+    labels: int
+    answers: int
+
+
+@final
+class DeskState:
+    """The fold. Items that are not among `items` keep their labels, and are not asked about."""
+
+    def __init__(self, items: Container[str]) -> None:
+        self.seq = 0  # of the last record
+        self.rules = Rules()
+        self.leases = Leases()
+        self.requests: dict[str, Answer | Withdrawal] = {}  # by key
+        self.people: dict[str, Work] = {}
+        self.rounds: list[Mapping[str, Any]] = []
+        self.queue: Mapping[str, Any] = {}  # the body of its record
+        self.queues = self.orders = self.changes = 0  # how often the queue, the rules, the labels changed
+        self.labels = self.labelled = self.complete = self.skipped = 0
+        self.uses: Counter[Any] = Counter()  # label -> how often it is in force
+        self.times: deque[float] = deque(maxlen=RECENT)  # of the last labels
+        self.several: dict[str, None] = {}  # items with labels of several people
+        self.freed: list[str] = []  # items that somebody may have who could not before; whoever uses it empties it
+        self._items = items
+        self._answers: dict[str, dict[str, Answer]] = {}  # item -> who -> their last word
+
+    # ---- what is known ---------------------------------------------------------------------------------------------
+
+    def answers(self, item: str) -> Mapping[str, Answer]:
+        """who -> their last word on an item, in order."""
+        return self._answers.get(item, NOBODY)
+
+    def items(self) -> Sequence[str]:
+        """The items with answers, in the order of the first."""
+        return list(self._answers)
+
+    def votes(self, item: str) -> dict[str, Any]:
+        """who -> label of an item, in order."""
+        return {who: said.label for who, said in self.answers(item).items() if said.kind == "label"}
+
+    def needed(self, item: str) -> int:
+        """How many labels an item still needs."""
+        said = self._answers.get(item)
+        return self.rules.needed(list(self.votes(item).values())) if said else self.rules.labels_per_item
+
+    def last(self, who: str) -> Answer | None:
+        """A person's last answer that is in force."""
+        work = self.people.get(who)
+        while work and work.answers:
+            said = self.answers(work.answers[-1].item).get(who)
+            if said is not None and said.key == work.answers[-1].key:
+                return said
+            work.answers.pop()
+        return None
+
+    # ---- the fold --------------------------------------------------------------------------------------------------
+
+    def add(self, record: Record) -> None:
+        """Take in the next record."""
+        self.seq = record.seq
+        if record.kind == "rules":
+            self._add_rules(record)
+        elif record.kind == "queue":
+            self.queue, self.queues = record.body, self.queues + 1
+        elif record.kind == "round":
+            self.rounds.append(record.body)
+        elif record.kind == "withdrawal" and record.item is None:  # there was nothing to take back
+            self.requests[record.key] = Withdrawal(record.who, None)
+        elif record.item is not None:
+            item = str(id_of(record.item))
+            if record.kind == "lease":
+                self._add_lease(record, item)
+            elif record.kind == "release":
+                self._add_release(record, item)
+            elif record.kind in ANSWERS:
+                before = self._standing(item)
+                ANSWERS[record.kind](self, record, item)
+                self._count(item, before, self._settled(item))
+
+    def _add_label(self, record: Record, item: str) -> None:
+        others = self.votes(item)
+        others.pop(record.who, None)
+        kept: Kept = "counted" if self.rules.needed(list(others.values())) else "extra"
+        self._add_answer(record, item, "label", "late" if self._is_late(record, item) else kept)
+
+    def _add_skip(self, record: Record, item: str) -> None:
+        self._add_answer(record, item, "skip", "late" if self._is_late(record, item) else "counted")
+
+    def _is_late(self, record: Record, item: str) -> bool:
+        token = record.body.get("token")
+        lease = self.leases.held(token)
+        return token is not None and (lease is None or (lease.item, lease.who) != (item, record.who))
+
+    def _add_answer(self, record: Record, item: str, kind: Literal["label", "skip"], kept: Kept) -> None:
+        body, who = record.body, record.who
+        label = self.rules.named(body["label"]) if kind == "label" else None
+        reason, seconds = str(body.get("reason") or ""), body.get("seconds")
+        said = Answer(item, who, kind, label, reason, record.key, kept, seconds, record.seq, record.at)
+        self._drop(item, who)
+        self._answers.setdefault(item, {})[who] = self.requests[record.key] = said
+        work = self.people.setdefault(who, Work())
+        work.answers.append(said)
+        work.last = record.at
+        if kind == "label":
+            work.labels += 1
+            self.labels += 1
+            self.changes += 1
+            self.uses[label] += 1
+            self.times.append(record.at)
+            if isinstance(seconds, int | float):
+                work.seconds.append(seconds)
+        else:
+            work.skips += 1
+        for lease in [lease for lease in self.leases.on(item) if lease.who == who]:
+            self.leases.end(lease)
+
+    def _add_withdrawal(self, record: Record, item: str) -> None:
+        """Take back the answer that it names; one that names none takes back all labels of the item, as a learner."""
+        key, answers = record.body.get("of"), self.answers(item)
+        gone = [said for said in answers.values() if (said.kind == "label" if key is None else said.key == key)]
+        for said in gone:
+            self._drop(item, said.who)
+        if not self.answers(item):
+            self._answers.pop(item, None)
+        self.changes += any(said.kind == "label" for said in gone)
+        self.requests[record.key] = Withdrawal(record.who, gone[0] if gone else None)
+        self.freed.append(item)
+
+    def _drop(self, item: str, who: str) -> None:
+        said = self._answers.get(item, {}).pop(who, None)
+        if said is None:
+            return
+        if said.kind == "label":
+            self.people[who].labels -= 1
+            self.labels -= 1
+            self.uses[said.label] -= 1
+        else:
+            self.people[who].skips -= 1
+
+    # ---- leases ----------------------------------------------------------------------------------------------------
+
+    def _add_lease(self, record: Record, item: str) -> None:
+        """Renew a lease, or give a new one if the item needs it; what ran out before makes room."""
+        token, until, who = str(record.body["token"]), float(record.body["until"]), record.who
+        at = float(record.body.get("at", until - self.rules.lease_seconds))
+        held = self.leases.held(token)
+        if held is not None:
+            if (held.item, held.who) == (item, who):
+                self.leases.give(held._replace(until=max(until, held.until)))
+            return
+        on = self.leases.on(item)
+        if item not in self._items or who in self.answers(item) or any(x.who == who and x.until > at for x in on):
+            return
+        over = sorted((x for x in on if x.until <= at), key=lambda lease: (lease.who != who, lease.until))
+        surplus = len(on) + 1 - self.needed(item)
+        if surplus <= len(over):
+            for lease in over[: max(surplus, sum(x.who == who for x in over))]:
+                self.leases.end(lease)
+            self.leases.give(Lease(item, who, token, until))
+
+    def _add_release(self, record: Record, item: str) -> None:
+        held = self.leases.held(str(record.body["token"]))
+        if held is not None and (held.item, held.who) == (item, record.who):
+            self.leases.end(held)
+            self.freed.append(item)
+
+    def _settled(self, item: str) -> _Standing:
+        """Others answered first: leases without use end, those that run out first, and of equal ones the newest."""
+        now = self._standing(item)
+        if now.leases <= now.needed:
+            return now
+        newest = list(self.leases.on(item))[::-1]
+        for lease in sorted(newest, key=lambda lease: lease.until)[: now.leases - now.needed]:
+            self.leases.end(lease)
+        return now._replace(leases=now.needed)
+
+    # ---- counts ----------------------------------------------------------------------------------------------------
+
+    def _standing(self, item: str) -> _Standing:
+        said = self._answers.get(item)
+        if not said:
+            return _Standing(self.rules.labels_per_item, len(self.leases.on(item)), 0, 0)
+        labels = [answer.label for answer in said.values() if answer.kind == "label"]
+        return _Standing(self.rules.needed(labels), len(self.leases.on(item)), len(labels), len(said))
+
+    def _count(self, item: str, before: _Standing, after: _Standing) -> None:
+        if after.needed - after.leases > before.needed - before.leases:
+            self.freed.append(item)
+        if after.labels > 1:
+            self.several[item] = None
+        else:
+            self.several.pop(item, None)
+        if item in self._items:
+            self.labelled += (after.labels > 0) - (before.labels > 0)
+            self.complete += (after.needed == 0) - (before.needed == 0)
+            self.skipped += (after.answers > after.labels == 0) - (before.answers > before.labels == 0)
+
+    def _add_rules(self, record: Record) -> None:
+        """New rules concern all items: the one kind of record that takes longer, and is rare."""
+        self.rules = self.rules.after(record.body)
+        self.orders += 1
+        if record.body.get("renamed"):
+            self.changes += 1
+            self.uses.clear()
+            for said in self._answers.values():
+                for who, answer in said.items():
+                    if answer.kind == "label":
+                        said[who] = replace(answer, label=record.body["renamed"].get(answer.label, answer.label))
+                        self.uses[said[who].label] += 1
+        for item in self.leases.items():
+            self._settled(item)
+        self.complete = sum(item in self._items and self.needed(item) == 0 for item in self._answers)
+
+
+ANSWERS = {"label": DeskState._add_label, "skip": DeskState._add_skip, "withdrawal": DeskState._add_withdrawal}

@@ -1,0 +1,226 @@
+"""From a path to items: tables, arrays, folders of pictures or texts.
+
+Nothing is lost silently: a file that cannot be read whole is refused with `file:row`, and a row or a file that has
+nothing to show is reported in `left_out`, so that rows in = items + rows reported.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from askwell.items.folders import open_folder
+from askwell.items.pictures import SUFFIXES, inside, media_type
+from askwell.items.records import Items, Kind, LeftOut, cell_text, some_rows
+from askwell.tables import Table, read_table
+from askwell.tables.table import Values, is_missing
+
+__all__ = ["is_prose", "open_items"]
+
+LONGEST_ID = 500  # letters
+FEW_TEXTS = 20  # different ones: a category
+PROSE = 4  # words of a text, on average
+
+
+def open_items(
+    path: str | Path,
+    *,
+    id: str | None = None,
+    show: str | Sequence[str] | None = None,
+    kind: Kind | None = None,
+    hide: Sequence[str] = (),
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> Items:
+    """The items of a file (CSV, JSON lines, Parquet, a saved NumPy array) or of a folder of pictures or text files.
+
+    `id` is the column with ids; without one rows are counted as the file counts them. `show` is what people see: one
+    column of texts, or of paths of pictures below the file's folder, or several columns. Without it, a column of prose
+    if there is exactly one, else all columns but those to `hide`. `kind` says "text", "image" or "table" where it
+    should not be guessed. `encoding` and `delimiter` are those of `askwell.tables.read_table`.
+
+    >>> path = getfixture("tmp_path") / "mail.csv"
+    >>> _ = path.write_text("key,text,sender\\nm1,Win a prize now,x@y.example\\nm2,,ada@z.example\\n")
+    >>> items = open_items(path, id="key", show="text")
+    >>> items.kind, items.ids, items.show("m1").text
+    ('text', ('m1',), 'Win a prize now')
+    >>> print(*items.left_out)
+    mail.csv:3: the column 'text' has nothing to show here
+    """
+    if kind is not None and kind not in get_args(Kind):
+        raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, but it is {kind!r}.")
+    place = Path(path)
+    if place.is_dir():
+        if id is not None or show is not None:
+            raise ValueError(
+                f"{place.name} is a folder, whose files are shown whole and are called by their names: leave out id "
+                "and show."
+            )
+        return open_folder(place, kind=kind, fault_of=_id_fault)
+    if place.suffix.lower() == ".npy":
+        return _array(place, kind)
+    table = _table(place, id=id, encoding=encoding, delimiter=delimiter)
+    ids = _ids(table, id)
+    shown = _shown(table, show, hide)
+    kind = kind or _kind(table, shown)
+    return _from_table(table, ids, kind, shown, place.parent)
+
+
+def is_prose(values: Values) -> bool:
+    """Whether a column holds texts to read rather than names or categories: many different ones, of several words.
+
+    >>> is_prose([f"a message about topic {i}" for i in range(30)]), is_prose(["Oslo", "Rome"] * 30)
+    (True, False)
+    """
+    if not isinstance(values, list):
+        return False
+    texts = {value for value in values if value is not None}
+    return len(texts) > FEW_TEXTS and sum(len(text.split()) for text in texts) >= PROSE * len(texts)
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def _table(path: Path, **options: Any) -> Table:
+    """The table, or a refusal that names the file, also where a value in it was too much for a library."""
+    try:
+        return read_table(path, **options)
+    except (ValueError, ArithmeticError, RecursionError, OSError) as fault:
+        said = str(fault)
+        if isinstance(fault, ValueError) and path.name in said:
+            raise
+        raise ValueError(f"{path.name} cannot be read: {said}") from fault
+
+
+def _ids(table: Table, name: str | None) -> tuple[str, ...]:
+    """The rows' ids as texts: of the id column, or what the file calls the rows."""
+    if table.ids is None:
+        return tuple(map(str, table.numbers))
+    ids = tuple(map(cell_text, table.ids))
+    for row, item in enumerate(ids):
+        fault = _id_fault(item)
+        if fault:
+            raise ValueError(f"{table.place(row)}: the id in the column {name!r} {fault}. Correct it, or use no id.")
+    return ids
+
+
+def _id_fault(text: str) -> str | None:
+    """What keeps a text from being an id that can be stored, sent and shown; None if nothing does."""
+    if not text:
+        return "is empty"
+    if len(text) > LONGEST_ID:
+        return f"has {len(text):,} letters, and {LONGEST_ID} are the most"
+    strange = next((letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs")), None)
+    return None if strange is None else f"holds a control character ({strange!r})"
+
+
+def _shown(table: Table, show: str | Sequence[str] | None, hide: Sequence[str]) -> tuple[str, ...]:
+    if show is not None:
+        names = (show,) if isinstance(show, str) else tuple(show)
+        if not names:
+            raise ValueError("show must name a column or several, but it names none. Leave it out for all columns.")
+        for name in names:
+            table.column(name)
+        return names
+    names = tuple(name for name in table.columns if name not in hide)
+    if not names:
+        raise ValueError(f"{table.source} has no column to show beside those of ids and labels.")
+    prose = tuple(name for name in names if is_prose(table.columns[name]))
+    return prose if len(prose) == 1 else names
+
+
+def _kind(table: Table, shown: tuple[str, ...]) -> Kind:
+    values = table.columns[shown[0]]
+    if len(shown) > 1 or not isinstance(values, list):
+        return "table"
+    texts = [text for text in values if text is not None]
+    pictures = texts and all(Path(text).suffix.lower() in SUFFIXES for text in texts)
+    return "image" if pictures else "text"
+
+
+def _from_table(table: Table, ids: tuple[str, ...], kind: Kind, shown: tuple[str, ...], folder: Path) -> Items:
+    if kind != "table" and len(shown) > 1:
+        raise ValueError(
+            f"show must be one column for kind {kind!r}, but it is {', '.join(shown)}. For several: kind 'table'."
+        )
+    left_out = {}
+    missing = np.logical_and.reduce([is_missing(table.columns[name]) for name in shown])
+    for row in np.flatnonzero(missing).tolist():
+        where = f"the column {shown[0]!r} has" if len(shown) == 1 else "the row has"
+        left_out[row] = f"{where} nothing to show here"
+    texts: list[str] = []
+    if kind != "table":
+        texts = [_clean(cell_text(value)) for value in table.columns[shown[0]]]
+    if kind == "image":
+        for row, name in enumerate(texts):
+            if row not in left_out and (fault := _picture_fault(folder, name)):
+                left_out[row] = fault
+    kept = np.array([row for row in range(table.rows) if row not in left_out], np.intp)
+    reported = tuple(LeftOut(table.place(row), left_out[row]) for row in sorted(left_out))
+    if not len(kept):
+        raise ValueError(f"{table.source} has no row that can be shown. {_first(reported)}")
+    return Items(
+        table.source,
+        kind,
+        tuple(ids[row] for row in kept),
+        [texts[row] for row in kept] if kind != "table" else range(len(kept)),
+        some_rows(table, kept) if len(left_out) else table,
+        shown,
+        folder if kind == "image" else None,
+        reported,
+        kept.tolist() if left_out else None,
+    )
+
+
+def _picture_fault(folder: Path, name: str) -> str | None:
+    try:
+        media_type(inside(folder, name))
+    except ValueError as fault:
+        return str(fault).removesuffix(".")
+    return None
+
+
+def _clean(text: str) -> str:
+    """The text without halves of letters (lone surrogates), which JSON can hold and nothing can send."""
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+
+
+def _first(reported: Sequence[Any]) -> str:
+    more = f" And {len(reported) - 1:,} more." if len(reported) > 1 else ""
+    return f"The first: {reported[0]}.{more}" if reported else ""
+
+
+# ---- arrays --------------------------------------------------------------------------------------------------------
+
+
+def _array(file: Path, kind: Kind | None) -> Items:
+    """A saved array: rows of numbers, or a list of texts. Positions are the ids, from 0, as NumPy counts."""
+    try:
+        values = np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {str(file)!r}.") from None
+    except Exception as fault:  # the header is parsed as Python, and a damaged one fails in many ways
+        raise ValueError(f"{file.name} is not a whole NumPy array of numbers or texts: {fault}") from None
+    if not isinstance(values, np.ndarray) or values.size == 0:
+        raise ValueError(f"{file.name} must be one array that is not empty.")
+    ids = tuple(map(str, range(len(values)))) if values.ndim else ()
+    if values.ndim == 1 and values.dtype.kind == "U" and kind in (None, "text"):
+        texts = [_clean(str(text)) for text in values]
+        kept = [row for row, text in enumerate(texts) if text.strip()]
+        empty = [row for row, text in enumerate(texts) if not text.strip()]
+        reported = tuple(LeftOut(f"{file.name}:{row}", "an empty text") for row in empty)
+        if not kept:
+            raise ValueError(f"{file.name} has no text that can be shown. {_first(reported)}")
+        contents = [texts[row] for row in kept]
+        return Items(file.name, "text", tuple(ids[row] for row in kept), contents, left_out=reported, kept=kept)
+    if values.ndim != 2 or values.dtype.kind not in "fiub" or kind not in (None, "table"):
+        raise ValueError(
+            f"{file.name} must hold rows of numbers [n, d], or texts [n], but it is {values.dtype.name} of shape "
+            f"{values.shape}. Pictures are given as a folder of PNG files."
+        )
+    wanted = float if values.dtype.kind == "f" else bool if values.dtype.kind == "b" else np.int64
+    columns = {f"x{place}": np.ascontiguousarray(values[:, place]).astype(wanted) for place in range(values.shape[1])}
+    table = Table(file.name, columns, range(len(values)))
+    return Items(file.name, "table", ids, range(len(ids)), table, tuple(columns))

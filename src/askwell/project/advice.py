@@ -1,0 +1,258 @@
+"""When to stop, and what more labels would bring: pure functions of the rounds so far.
+
+A learning curve is taken for a power law, accuracy(n) = a - b n^-c. A few noisy points do not tell c, so every c of a
+grid is fitted and counts by how well it fits; what they disagree about is part of the interval.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from askwell.project.estimate import wilson
+
+__all__ = [
+    "MORE",
+    "RULE",
+    "Advice",
+    "Forecast",
+    "Point",
+    "Sign",
+    "forecast",
+    "points_of",
+    "rise",
+    "signs",
+    "stop_advice",
+]
+
+MORE = 50  # labels that are forecast
+WORTH = 0.01  # of accuracy: what they must be expected to bring
+SPENT = 0.1  # of the highest information so far: less is little
+AGREED = 0.03  # of the targets: fewer changed predictions are few
+LEAST = 5  # rounds with an estimate before anything is said of the curve
+WIDE = 2.0  # times as many labels at the last of them as at the first
+MANY = 100  # held-out labels that a curve of them rests on; fewer may all be right by chance, round after round
+OLD = 8.0  # rounds with less than one label in so many follow no law yet
+EXPONENTS = np.geomspace(0.25, 2.0, 22)
+ANSWERS = {True: "yes", False: "no", None: "not known yet"}
+TINY = 1e-9  # of variance: a curve without noise is as good as it gets
+
+RULE = (
+    f"Stop when, two rounds in a row, the last {MORE} labels changed at most {AGREED:.0%} of the predictions on the "
+    "targets, and one of two other signs agrees: the expected information of the next questions is below "
+    f"{SPENT:.0%} of its highest value so far, or the learning curve would rise by less than {WORTH:.0%} with another "
+    f"{MORE} labels, and by less than {2 * WORTH:.0%} at the upper end of the 95% interval."
+)
+
+
+@final
+@dataclass(frozen=True)
+class Point:
+    """A round, as far as it matters here."""
+
+    labels: int
+    value: float | None = None  # the estimated accuracy
+    how: str = ""  # it was estimated
+    gain: float | None = None  # nats that a label of the next batch was expected to tell about a target's
+    changed: float | None = None  # the share of targets that the last 50 labels made the model predict differently
+    targets: int = 0  # that this share is of
+
+
+@final
+@dataclass(frozen=True)
+class Forecast:
+    """What more labels are expected to add to the accuracy, and the 95 % interval of that."""
+
+    labels: int
+    gain: float
+    low: float
+    high: float
+
+    def body(self) -> dict[str, Any]:
+        """As it stands in a record."""
+        return asdict(self)
+
+
+@final
+@dataclass(frozen=True)
+class Advice:
+    """Whether to stop, by which rule, and why in this case."""
+
+    stop: bool
+    rule: str
+    why: str
+
+    def body(self) -> dict[str, Any]:
+        """As it stands in a record."""
+        return asdict(self)
+
+
+def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
+    """The points of `round` records, oldest first; those that failed are left out.
+
+    Their curve is that of the held-out labels once there are a hundred of them, and the cross-validated one before.
+    """
+    points = []
+    for body in rounds:
+        if "labels" not in body:
+            continue
+        estimate, change = body.get("estimate") or {}, body.get("change") or {}
+        if estimate.get("how") == "held-out" and estimate["judged"] < MANY:
+            estimate = body.get("cross_validated") or {}
+        points.append(
+            Point(
+                int(body["labels"]),
+                estimate.get("value"),
+                estimate.get("how", ""),
+                body.get("gain"),
+                change.get("changed"),
+                change.get("targets", 0),
+            )
+        )
+    return points
+
+
+# ---- the curve -----------------------------------------------------------------------------------------------------
+
+
+def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
+    """What `more` labels are expected to bring on the targets; None while the curve does not tell.
+
+    It is what the curve does (`rise`), as far as the curve can be trusted. Labels bring less and less, and the last 50
+    moved the accuracy on the targets by no more than the share of predictions that they changed: the upper end of that
+    share's interval is the most that is forecast. A curve of labels that were chosen is not that of the targets, so
+    where it was cross-validated the interval reaches from nothing to that share at least.
+
+    >>> found = forecast([Point(n, 0.95 - 2 / n, "held-out") for n in range(20, 120, 10)])
+    >>> round(found.gain, 4)                                                  # 2 / 110 - 2 / 160
+    0.0057
+    >>> forecast([Point(20, 0.5), Point(30, 0.6)]) is None
+    True
+    """
+    found = rise(points, more=more)
+    if found is None:
+        return None
+    last = points[-1]
+    low, high, most = found.low, found.high, 1.0
+    if last.changed is not None and last.targets > 0:
+        most = wilson(last.changed * last.targets, last.targets)[1]
+    if _curve(points)[-1].how != "held-out":
+        low, high = min(low, 0.0), max(high, last.changed or 0.0)
+    return Forecast(more, *(min(value, most) for value in (found.gain, low, high)))
+
+
+def rise(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
+    """How much the estimated accuracy would rise with `more` labels if its curve went on; None if it is too short.
+
+    For each exponent c, a and b of value(n) = a - b n^-c are fitted by least squares, a point with n labels counting n
+    times (its variance falls as 1 / n). The rise is b (n^-c - (n + more)^-c). Exponents count by their likelihood
+    RSS^(-t/2) of t points. Estimates of neighbouring rounds share most of their labels, so residuals that go together
+    widen the interval, by (1 + r) / (1 - r), r being their correlation from one round to the next.
+    """
+    used = _curve(points)
+    if len(used) < LEAST or used[-1].labels < WIDE * used[0].labels:
+        return None
+    n = np.array([point.labels for point in used], float)
+    y = np.array([point.value for point in used], float)
+    gains, variances, losses = np.array([_power_law(n, y, c, more) for c in EXPONENTS]).T
+    share = np.exp(losses.min() - losses)
+    share /= share.sum()
+    gain = float(share @ gains)
+    half = float(stdtrit(len(n) - 3, 0.975)) * math.sqrt(share @ (variances + (gains - gain) ** 2))
+    room = 1 - float(y[-1])
+    return Forecast(more, *(float(np.clip(value, -1, room)) for value in (max(gain, 0.0), gain - half, gain + half)))
+
+
+def _curve(points: Sequence[Point]) -> list[Point]:
+    """The points of the present curve: estimated as the last one is, one for each number of labels, not too old."""
+    how = next((point.how for point in reversed(points) if point.value is not None), None)
+    found = {point.labels: point for point in points if point.value is not None and point.how == how}
+    return [found[n] for n in sorted(found) if OLD * n >= max(found) and n > 0]
+
+
+def _power_law(n: np.ndarray, y: np.ndarray, c: float, more: int) -> tuple[float, float, float]:
+    """(the gain of `more` labels, its variance, minus the log likelihood) for one exponent."""
+    weight, last, t = n / n.mean(), n[-1], len(n)
+    design = np.stack([np.ones(t), -((n / last) ** -c)], axis=1)
+    inverse = np.linalg.inv(design.T @ (weight[:, None] * design))
+    _, b = inverse @ (design.T @ (weight * y))
+    residual = np.sqrt(weight) * (y - design @ (inverse @ (design.T @ (weight * y))))
+    rss = float(residual @ residual) + t * TINY
+    alike = min(0.9, max(0.0, float(residual[1:] @ residual[:-1]) / rss))
+    step = 1 - ((last + more) / last) ** -c
+    variance = step**2 * inverse[1, 1] * rss / (t - 3) * (1 + alike) / (1 - alike)
+    return step * b, variance, t / 2 * math.log(rss)
+
+
+# ---- the advice ----------------------------------------------------------------------------------------------------
+
+
+def stop_advice(points: Sequence[Point]) -> Advice:
+    """Whether to stop after these rounds, oldest first.
+
+    >>> flat = [Point(n, 0.9, "held-out", gain=0.2 / n, changed=0.01, targets=200) for n in range(60, 300, 10)]
+    >>> stop_advice(flat).stop, stop_advice(flat[:3]).stop
+    (True, False)
+    >>> print(stop_advice(flat).why)
+    The last 50 labels changed 1.0% of the predictions on the targets (yes); the next questions tell 21% of the most ...
+    """
+    if not points:
+        return Advice(False, RULE, "There has been no round yet.")
+    present = signs(points)
+    now, before = _speak(present), len(points) > 1 and _speak(signs(points[:-1]))
+    said = "; ".join(f"{sign.text} ({ANSWERS[sign.there]})" for sign in present)
+    once = " It takes two rounds in a row." if now and not before else ""
+    return Advice(now and before, RULE, f"{said[0].upper()}{said[1:]}.{once}")
+
+
+def _speak(present: "tuple[Sign, Sign, Sign]") -> bool:
+    """Whether the signs of one round say stop."""
+    predictions, *others = present
+    return predictions.there is True and any(sign.there is True for sign in others)
+
+
+@final
+@dataclass(frozen=True)
+class Sign:
+    """One of the three signs that little is left to learn; None: it cannot be told yet."""
+
+    there: bool | None
+    text: str
+
+
+def signs(points: Sequence[Point]) -> tuple[Sign, Sign, Sign]:
+    """The three signs after these rounds: predictions, information, curve.
+
+    >>> [sign.there for sign in signs([Point(10, gain=0.5), Point(20, gain=0.02)])]
+    [None, True, None]
+    """
+    return _predictions(points[-1]), _information(points), _flat(points)
+
+
+def _information(points: Sequence[Point]) -> Sign:
+    now = points[-1].gain
+    highest = max((point.gain for point in points if point.gain is not None), default=0.0)
+    if now is None or highest <= 0:
+        return Sign(None, "the next questions tell something")
+    share = max(0.0, now / highest)
+    return Sign(share < SPENT, f"the next questions tell {share:.0%} of the most that questions told so far")
+
+
+def _predictions(point: Point) -> Sign:
+    if point.changed is None:
+        return Sign(None, f"the last {MORE} labels changed little")
+    said = f"the last {MORE} labels changed {point.changed:.1%} of the predictions on the targets"
+    return Sign(point.changed <= AGREED, said)
+
+
+def _flat(points: Sequence[Point]) -> Sign:
+    ahead = rise(points)
+    if ahead is None:
+        return Sign(None, "the learning curve is flat")
+    said = f"the learning curve would rise by {ahead.gain:.1%} with another {ahead.labels} labels"
+    return Sign(
+        ahead.gain < WORTH and ahead.high < 2 * WORTH, f"{said} (95% interval {ahead.low:.1%} to {ahead.high:.1%})"
+    )

@@ -1,0 +1,258 @@
+"""Making a project: everything is looked at before anything is kept, and nothing half-made is left behind."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from askwell.items import Items, is_prose, open_items
+from askwell.items.records import cell_text
+from askwell.models import as_model
+from askwell.project.features import EMBEDDINGS
+from askwell.project.folder import CACHE, Project
+from askwell.project.settings import FILE, Settings, settings_text
+from askwell.store.run import Entry, Run, text_of
+from askwell.store.state import State
+from askwell.tables.table import is_missing
+
+__all__ = ["init_project", "project_note"]
+
+SHOWN = 5  # of what was left out
+IMPORTED = "import"  # who told the labels that were known at the start
+
+
+def init_project(
+    folder: str | Path,
+    *,
+    pool: str | Path,
+    classes: Sequence[str] | None = None,
+    targets: str | Path | None = None,
+    class_prior: Mapping[str, float] | None = None,
+    show: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    model: str | None = None,
+    **others: Any,
+) -> Project:
+    """Make a project in a new folder, or in one that is none yet, and open it. Nothing half-made is left behind.
+
+    `pool` and `targets` are paths from where we are; they are kept as seen from the project's folder if they were given
+    that way or lie in it. Without `classes` they are those of the `label` column. Without `features` and `model` these
+    follow from what is shown: a text gives "text" and "linear", pictures "pixels" and "linear", a table "columns" and
+    "forest" ("linear" if it has prose). `others` are the other fields of `Settings`.
+    """
+    place = Path(folder).absolute()
+    _check_place(place)
+    strange = sorted({*others} - {*_OTHERS})
+    if strange:
+        raise ValueError(f"init_project has no option {strange[0]!r}. There are {', '.join(sorted(_OTHERS))}.")
+    settings = _settled(
+        place,
+        pool=_kept_path(pool, place),
+        targets=None if targets is None else _kept_path(targets, place),
+        class_prior=class_prior,
+        classes=None if classes is None else tuple(classes),
+        show=() if show is None else (show,) if isinstance(show, str) else tuple(show),
+        features=features,
+        model=model,
+        **{name: value for name, value in others.items() if value is not None},
+    )
+    project = Project(place, settings)
+    with _whole(place, settings):
+        _check_things(project)
+        _begin(project)
+    return project
+
+
+_OTHERS = {*Settings.__dataclass_fields__} - {
+    *("pool", "classes", "targets", "class_prior", "show", "features", "model")
+}
+
+
+# ---- from what was given to settings -------------------------------------------------------------------------------
+
+
+def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> Settings:
+    """The settings, with what was not said found out from the data."""
+    kind = given.pop("kind", None)
+    items = open_items(
+        os.path.normpath(place / given["pool"]),
+        id=given.get("id"),
+        show=given["show"] or None,
+        kind=kind,
+        hide=[given[name] for name in ("label", "cost") if given.get(name)],
+        encoding=given.get("encoding"),
+        delimiter=given.get("delimiter"),
+    )
+    if features is None:
+        features = {"text": "text", "image": "pixels", "table": "columns"}[items.kind]
+    elif not isinstance(features, str):
+        features = tuple(features)
+    elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
+        features = EMBEDDINGS + ",".join(_kept_path(name.strip(), place) for name in names.split(","))
+    if given.get("template") is not None:
+        given["template"] = _kept_path(given["template"], place)
+    if classes is None:
+        classes = _known_classes(items, given.get("label"))
+    if items.kind != "table":
+        given["show"] = items.shown  # the column that was found
+    return Settings(
+        **given, kind=items.kind, classes=classes, features=features, model=model or _fitting(items, features)
+    )
+
+
+def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
+    """The model that suits the features: a forest for columns, a linear one where all numbers are of one kind."""
+    if isinstance(features, str) and features != "columns":
+        return "linear"
+    columns = {} if items.table is None else items.table.columns
+    used = columns if isinstance(features, str) else [name for name in features if name in columns]
+    return "linear" if any(is_prose(columns[name]) for name in used) else "forest"
+
+
+def _known_classes(items: Items, label: str | None) -> tuple[str, ...]:
+    if label is None:
+        raise ValueError("classes must be named, such as ham,spam; or name the label column that has them.")
+    return tuple(sorted(set(_known_labels(items, label).values())))
+
+
+def _known_labels(items: Items, label: str) -> dict[str, str]:
+    """Item -> label, of the rows that have one."""
+    if items.table is None:
+        raise ValueError(f"label must be a column of a table, but {items.source} is none.")
+    values = items.table.column(label)
+    missing = is_missing(values)
+    return {item: cell_text(value) for item, value, gap in zip(items.ids, values, missing, strict=True) if not gap}
+
+
+def _kept_path(given: str | Path, place: Path) -> str:
+    """The path as seen from the project's folder, if it was given as seen from somewhere or lies in the folder."""
+    path = Path(given)
+    if path.is_absolute() and not path.is_relative_to(place):
+        return str(path)
+    return Path(os.path.relpath(path.absolute(), place)).as_posix()
+
+
+# ---- making it -----------------------------------------------------------------------------------------------------
+
+
+def _check_place(place: Path) -> None:
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"folder must be a new one, but {str(place)!r} is a file. Name another.")
+    if (place / FILE).exists():
+        raise ValueError(f"{str(place)!r} is a project already. Open it, or name another folder.")
+
+
+@contextmanager
+def _whole(place: Path, settings: Settings) -> Iterator[None]:
+    """Leave the folder as a whole project, or as it was: `askwell.toml` appears last, and in one step."""
+    folders = [folder for folder in (place, *place.parents) if not folder.exists()]
+    draft = place / f"{FILE}.part"
+    ours = [draft, place / CACHE, *_store_files(settings.store, place)]
+    ours = [path for path in ours if not path.exists()]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        draft.write_text(settings_text(settings), "utf-8")
+        yield
+        os.replace(draft, place / FILE)
+    except BaseException:
+        for path in ours:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        with suppress(OSError):  # what somebody else has put there stays
+            for folder in folders:
+                folder.rmdir()
+        raise
+
+
+def _store_files(url: str, place: Path) -> list[Path]:
+    """The files that a store of its own in the folder consists of."""
+    name = url.removeprefix("sqlite:///")
+    if not url.startswith("sqlite:///") or name.startswith("/") or not name:
+        return []
+    return [Path(f"{place / name}{end}") for end in ("", "-lock", "-wal", "-shm", "-new", "-journal")]
+
+
+def _check_things(project: Project) -> None:
+    """Make everything once that settings name, so that what is wrong is said now."""
+    project.features()
+    project.targets()
+    project.costs()
+    as_model(project.model())
+    if project.settings.template is not None and not project.path(project.settings.template).is_file():
+        raise ValueError(f"template must be a file, but {project.settings.template!r} is none.")
+    if project.settings.model == "gp" and len(project.settings.classes) != 2:
+        raise ValueError(f"model gp is for two classes, but there are {len(project.settings.classes)}. Try forest.")
+
+
+def _begin(project: Project) -> None:
+    """The first records, all of them or none: the rules, and the labels that are known."""
+    wanted = project.settings
+    per_item = wanted.labels_per_item
+    rules = {
+        "classes": list(wanted.classes),
+        "labels_per_item": per_item,
+        "most_labels": wanted.most_labels or 2 * per_item - 1,
+        "lease_seconds": wanted.lease_seconds,
+        "budget": wanted.budget,
+        "renamed": {},
+    }
+    entries = [Entry("rules", None, rules)]
+    if wanted.label is not None:
+        for item, label in _known_labels(project.items, wanted.label).items():
+            if label not in wanted.classes:
+                table, row = project.items.table, project.items.position(item)
+                raise ValueError(
+                    f"{table.place(row) if table else item}: the label column {wanted.label!r} holds {label!r}, which "
+                    f"is none of the classes {', '.join(wanted.classes)}."
+                )
+            entries.append(Entry("label", text_of(item), {"label": label}))
+
+    def first(state: State) -> list[Entry]:
+        if state.seq:
+            raise ValueError(
+                f"the store has a run {wanted.run!r} with records already. Give run= another name; or, to join a "
+                f"project that others began, copy its {FILE}."
+            )
+        return entries
+
+    try:
+        Run(project.store(), wanted.run).change(first, who=IMPORTED)
+    except BaseException:
+        project.close()
+        raise
+
+
+# ---- in words ------------------------------------------------------------------------------------------------------
+
+
+def project_note(project: Project) -> str:
+    """What was found in the data, in words: a line for each thing."""
+    wanted, items, theirs = project.settings, project.items, project.target_items
+    shown = f", shown by {', '.join(items.shown[:5])}{', ...' if len(items.shown) > 5 else ''}" if items.shown else ""
+    lines = [f"pool: {items.source}, {len(items):,} items of kind {items.kind}{shown}", *_left_out(items)]
+    if theirs is not None:
+        lines += [f"targets: {theirs.source}, {len(theirs):,} items", *_left_out(theirs)]
+    elif wanted.class_prior is not None:
+        shares = ", ".join(f"{name} {share:g}" for name, share in wanted.class_prior.items())
+        lines.append(f"targets: the pool, weighted towards {shares}")
+    else:
+        lines.append("targets: the pool itself")
+    pool, _ = project.features()
+    first, *more = project.features_note.splitlines()
+    lines += [f"features: {pool.shape[1]} numbers an item; {first}", *(f"  {line}" for line in more)]
+    lines.append(f"classes: {', '.join(wanted.classes)}")
+    known = 0 if wanted.label is None else len(_known_labels(items, wanted.label))
+    if wanted.label is not None:
+        lines.append(f"labels known at the start: {known:,}, from the column {wanted.label}")
+    lines.append(f"model: {wanted.model}; questions by {wanted.score}, {wanted.batch} at a time")
+    return "\n".join(lines)
+
+
+def _left_out(items: Items) -> list[str]:
+    """The first rows that are no items, and how many there are."""
+    if not items.left_out:
+        return []
+    head = [f"  {each}" for each in items.left_out[:SHOWN]]
+    more = len(items.left_out) - len(head)
+    return [f"  {len(items.left_out):,} left out:", *head, *([f"  and {more:,} more"] if more else [])]

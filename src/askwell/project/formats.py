@@ -1,0 +1,263 @@
+"""Rows as files and back: CSV, JSON lines, Parquet, Label Studio's JSON. To what they mean `exchange` attends.
+
+Rows are dicts of plain values. Writers give bytes; readers give (file:row, the row, or a text that says why it cannot
+be read), so that no row is lost in silence.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from askwell.tables.table import listed
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Found",
+    "csv_bytes",
+    "format_of",
+    "json_bytes",
+    "parquet_bytes",
+    "read_rows",
+    "studio_bytes",
+]
+
+Format: TypeAlias = Literal["csv", "jsonl", "parquet", "label-studio"]
+Found: TypeAlias = tuple[str, Mapping[str, Any] | str]
+"""(file:row, what stands there or why it cannot be read)."""
+
+FORMATS = ("csv", "jsonl", "parquet", "label-studio")
+SUFFIXES = {
+    **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"},
+    ".json": "label-studio",
+}
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # what a spreadsheet may take for a formula, and what was made safe already
+NUMBERS = ("at", "seconds", "agreement")
+OURS = ("who", "at", "reason", "key")  # what Label Studio has no place for
+
+
+def format_of(file: Path, asked: str | None) -> str:
+    """The format that was asked for, or that of the file's ending.
+
+    >>> format_of(Path("labels.ndjson"), None), format_of(Path("labels.txt"), "csv")
+    ('jsonl', 'csv')
+    """
+    found = asked or SUFFIXES.get(file.suffix.lower())
+    if found not in FORMATS:
+        said = f"it is {asked!r}" if asked else f"{file.name!r} has none of the endings {', '.join(SUFFIXES)}"
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, but {said}.")
+    return found
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def csv_bytes(names: Sequence[str], rows: Iterable[Mapping[str, Any]], *, safe: bool) -> bytes:
+    """A CSV; with `safe`, cells that a spreadsheet would run (= + - @ TAB CR LF) begin with a '.
+
+    So does a cell that looks like one made safe, and reading takes one ' off: nothing is lost.
+
+    >>> csv_bytes(["id", "label"], [{"id": "=1+1", "label": None}], safe=True)
+    b"id,label\\r\\n'=1+1,\\r\\n"
+    """
+    text = io.StringIO()
+    lines = csv.writer(text)  # ends lines with CR LF, and so quotes both where they stand in a cell
+    lines.writerow(names)
+    for row in rows:
+        cells = ["" if row[name] is None else str(row[name]) for name in names]
+        lines.writerow(f"'{cell}" if safe and FORMULA.match(cell) else cell for cell in cells)
+    try:
+        return text.getvalue().encode()
+    except UnicodeEncodeError:
+        raise ValueError("CSV cannot hold half of a surrogate pair, which one answer has. Try .jsonl.") from None
+
+
+def json_bytes(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """JSON lines, readable where they can be.
+
+    >>> json_bytes([{"id": "ä"}]).decode()
+    '{"id": "ä"}\\n'
+    """
+    return b"".join(_json_line(row) for row in rows)
+
+
+def _json_line(row: Mapping[str, Any]) -> bytes:
+    try:
+        return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: only the escaped form can hold it
+        return (json.dumps(row, allow_nan=False) + "\n").encode()
+
+
+def parquet_bytes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """A Parquet file: texts and numbers, labels of whatever one kind they are."""
+    pa, parquet = _arrow()
+
+    def column(name: str) -> Any:
+        values = [row[name] for row in rows]
+        if name == "label" and any(value is not None for value in values):
+            return pa.array(values)
+        kind = pa.float64() if name in NUMBERS else pa.int64() if name == "labels" else pa.string()
+        return pa.array(values, kind)
+
+    sink = pa.BufferOutputStream()
+    try:
+        parquet.write_table(pa.table({name: column(name) for name in names}), sink, compression="zstd")
+    except (pa.ArrowException, UnicodeError) as fault:
+        raise ValueError(f"Parquet cannot hold these labels: {str(fault).splitlines()[0]}. Try .jsonl.") from None
+    return bytes(sink.getvalue())
+
+
+def studio_bytes(rows: Iterable[Mapping[str, Any]], shown: Mapping[str, tuple[str, Any]]) -> bytes:
+    """Label Studio's JSON, to be imported there: a task for each item, `shown[id]` being (name, value) of its data.
+
+    An annotation has one choice of "label", or was cancelled if it is a skip. Who said it is not "completed_by", since
+    Label Studio refuses people it does not know: it stands, with time, reason and key, under "askwell".
+    """
+    tasks: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name, value = shown[row["id"]]
+        task = tasks.setdefault(row["id"], {"data": {"askwell_id": row["id"], name: value}, "annotations": []})
+        choice = {"from_name": "label", "to_name": name, "type": "choices", "value": {"choices": [row["label"]]}}
+        skipped = row["kind"] == "skip"
+        task["annotations"].append(
+            {
+                "result": [] if skipped else [choice],
+                "was_cancelled": skipped,
+                "ground_truth": False,
+                "lead_time": row["seconds"],
+                "created_at": datetime.fromtimestamp(row["at"], UTC).isoformat(),
+                "askwell": {name: row[name] for name in OURS},
+            }
+        )
+    return json.dumps(list(tasks.values()), indent=1, allow_nan=False).encode()
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_rows(file: Path, format: str, *, safe: bool) -> list[Found]:
+    """What stands in a file, row by row; a ValueError if it cannot be read at all."""
+    try:
+        if format == "csv":
+            return [*_read_csv(file, safe)]
+        if format == "jsonl":
+            return [*_read_json_lines(file)]
+        return [*(_read_parquet(file) if format == "parquet" else _read_studio(file))]
+    except OSError as fault:
+        raise ValueError(f"{str(file)!r} cannot be read: {fault.strerror or fault}.") from None
+
+
+def _read_csv(file: Path, safe: bool) -> Iterator[Found]:
+    text = _text(file)
+    first = text.split("\n", 1)[0].strip().replace('"', "")
+    delimiter = max(",;\t|", key=lambda mark: len({"id", "label"} & {*first.split(mark)}))
+    names: list[str] | None = None
+    try:
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        for number, cells in enumerate(lines, 1):
+            if not cells:
+                continue
+            if names is None:
+                _check_names(file, names := cells)
+            elif len(cells) != len(names):
+                yield f"{file.name}:{number}", f"a row must have {len(names)} values, but this has {len(cells)}."
+            else:
+                told = [cell[1:] if safe and cell[:1] == "'" and FORMULA.match(cell) else cell for cell in cells]
+                found = dict(zip(names, told, strict=True))
+                yield (
+                    f"{file.name}:{number}",
+                    {name: found[name] if found[name] or name == "who" else None for name in names},
+                )
+    except csv.Error as fault:
+        raise ValueError(
+            f"{file.name} is no whole CSV: {fault}. Look for a quotation mark that is not closed."
+        ) from None
+    if names is None:
+        raise ValueError(f"{file.name} is empty. Its first row must name the columns, id and label at least.")
+
+
+def _read_json_lines(file: Path) -> Iterator[Found]:
+    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+                yield f"{file.name}:{number}", row if isinstance(row, dict) else "a line must be a JSON object."
+            except (ValueError, RecursionError):
+                yield f"{file.name}:{number}", "this line is not JSON."
+
+
+def _read_parquet(file: Path) -> Iterator[Found]:
+    pa, parquet = _arrow()
+    try:
+        with file.open("rb") as opened:
+            table = parquet.read_table(opened)
+    except pa.ArrowException as fault:
+        raise ValueError(f"{file.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
+    _check_names(file, table.column_names)
+    yield from ((f"{file.name}:{number}", row) for number, row in enumerate(table.to_pylist(), 1))
+
+
+def _read_studio(file: Path) -> Iterator[Found]:
+    try:
+        tasks = json.loads(_text(file))
+    except RecursionError:
+        tasks = None
+    except json.JSONDecodeError as fault:
+        raise ValueError(f"{file.name} is not JSON: {fault}.") from None
+    if not isinstance(tasks, list):
+        raise ValueError(f"{file.name} must be a list of Label Studio's tasks. Export them there with the format JSON.")
+    for number, task in enumerate(tasks, 1):
+        annotations = task.get("annotations") if isinstance(task, dict) else None
+        if not isinstance(annotations, list) or not isinstance(task.get("data"), dict):
+            yield f"{file.name}:{number}", 'a task must have "data" and "annotations".'
+            continue
+        yield from ((f"{file.name}:{number}", _annotation(task, annotation)) for annotation in annotations)
+
+
+def _annotation(task: Mapping[str, Any], annotation: Any) -> Mapping[str, Any] | str:
+    """An annotation as a row."""
+    if not isinstance(annotation, dict):
+        return "an annotation must be a JSON object."
+    data, ours = task["data"], annotation.get("askwell")
+    row = {"id": data.get("askwell_id", data.get("pool_id", data.get("id"))), "seconds": annotation.get("lead_time")}
+    row["kind"] = "skip" if annotation.get("was_cancelled") else "label"
+    if isinstance(ours, dict):
+        row |= {name: ours.get(name) for name in OURS}
+    else:
+        person = annotation.get("completed_by")
+        row["who"] = person.get("email") if isinstance(person, dict) else None if person is None else str(person)
+        if annotation.get("id") is not None:
+            row["key"] = f"label-studio:{task.get('project')}:{annotation['id']}:{annotation.get('updated_at')}"
+    if row["kind"] == "label":
+        try:
+            parts = [part for part in annotation["result"] if part.get("type") == "choices"]
+            (row["label"],) = [choice for part in parts for choice in part["value"]["choices"]]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return "an annotation must have exactly one choice."
+    return row
+
+
+def _check_names(file: Path, names: Iterable[str]) -> None:
+    if lacking := [name for name in ("id", "label") if name not in names]:
+        raise ValueError(f"{file.name} has no column {lacking[0]!r}. Its columns are {listed([*names])}.")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file.name} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None
+    return pyarrow, parquet

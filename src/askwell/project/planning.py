@@ -1,0 +1,269 @@
+"""What follows from the labels so far: the next questions, and how the model stands. The mathematics of a round.
+
+The same labels and the same seed give the same plan, whoever answered in whatever order.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from askwell.information.categorical import pairwise_epig
+from askwell.information.draws import epig_corrected, epig_error, signal
+from askwell.knowledge import Knowledge, learn, spread_out
+from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.pool import Pool
+from askwell.project.estimate import Estimate, cross_validated, held_out
+from askwell.scoring import Question, best_items, score_items
+from askwell.seeds import rng_for
+from askwell.selection import SHORTLIST, Candidates, select
+from askwell.targets import Targets, effective_size
+
+__all__ = ["Change", "Line", "Plan", "plan_round"]
+
+BATCHES = 10  # of questions in the queue, at least
+QUEUE = 200  # questions in the queue, at least
+JOINTLY = 3  # batches that are chosen together: people are seldom further ahead of the model than that
+EXPLAINED = 30  # questions at the head that say which targets they inform
+INFORMED = 5  # targets that each of them names
+SOME = 500  # candidates that the signal is judged by
+BEFORE = 50  # labels: what they changed is asked of a model without the last so many
+
+
+@final
+@dataclass(frozen=True)
+class Line:
+    """A question of the queue: where its item stands in the pool, what its label is worth, and to which targets."""
+
+    position: int
+    score: float | None = None  # nats, per unit of cost where items have one; None: not chosen by a score
+    informs: tuple[tuple[int, float], ...] = ()  # (place among the plan's targets, nats), the most informed first
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """What the last labels changed: predictions with them against those of a model without them, on the targets."""
+
+    labels: int  # the last so many
+    changed: float  # the share of targets that are predicted differently: accuracy there moved by no more than that
+    improved: float  # the accuracy won thereby, as the model believes now
+    targets: int  # that this rests on
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What follows from a set of labels."""
+
+    queue: tuple[Line, ...]
+    targets: Any = None  # the inputs that `Line.informs` counts
+    estimates: tuple[Estimate, ...] = ()  # the one to believe first
+    gain: float | None = None  # nats that a label of the next batch is expected to tell about a target's, corrected
+    noise: float | None = None  # the standard error of `gain` that comes from the finite number of draws
+    signal: float | None = None
+    change: Change | None = None  # what the last 50 labels changed
+
+
+def plan_round(
+    model: Model,
+    pool: Pool,
+    targets: Targets,
+    labels: Mapping[int, Any],
+    *,
+    classes: Sequence[Any],
+    seed: int,
+    size: int = 10,
+    score: Any = "epig",
+    cost: np.ndarray | None = None,
+    judges: Sequence[int] = (),
+    share: float = 0.0,
+) -> Plan:
+    """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
+
+    `size` questions make a batch; the first three batches are chosen jointly where the score is EPIG, those behind by
+    score. With `cost [n]`, what counts is the score per cost. Items of `judges` are asked for judging only, in their
+    order and so that they are about `share` of all labels; nothing is learnt from them.
+
+    >>> from askwell.models.linear import LinearModel
+    >>> from askwell.pool import as_pool
+    >>> from askwell.targets import given
+    >>> x = rng_for(0, 0, "example").normal(size=(60, 2))
+    >>> plan = plan_round(
+    ...     LinearModel(draws=50), as_pool(x), given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0, size=3
+    ... )
+    >>> len(plan.queue), {0, 1} & {line.position for line in plan.queue}, len(plan.queue[0].informs), plan.gain > 0
+    (58, set(), 5, True)
+    """
+    judging = {int(position) for position in judges}
+    learnt = {position: label for position, label in labels.items() if position not in judging}
+    free = np.ones(len(pool), bool)
+    free[[*labels, *judging]] = False
+    room = min(int(free.sum()), max(QUEUE, BATCHES * size))
+    ahead = min(room, JOINTLY * size)
+
+    def rng(purpose: str) -> np.random.Generator:
+        return rng_for(seed, len(learnt), purpose)
+
+    def woven(lines: list[Line]) -> tuple[Line, ...]:
+        waiting = [int(position) for position in judges if position not in labels]
+        return tuple(_woven(lines, waiting, len(labels), len(labels) - len(learnt), share))
+
+    if len(set(learnt.values())) < 2:
+        return Plan(woven(_first(pool, free, room, ahead, [*labels], rng("first"))))
+    fits = _Fits(model, pool, classes)
+    known = learn(model, pool, targets, **fits.given(learnt), rng=rng)
+    lines = _ranked(known.question, score, free, room, ahead, cost, rng("batch"))
+    judged = {position: label for position, label in labels.items() if position in judging}
+    return Plan(
+        woven(_explained(known.question, lines)),
+        known.sample.x,
+        _estimates(fits, known.posterior, learnt, judged, rng("estimate")),
+        *_gain(fits, known.question, learnt, [line.position for line in lines[:size]], rng("second fit")),
+        _signal(known.question),
+        _change(fits, known, learnt, rng("earlier fit")),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Fits:
+    """Fits of one model to labels of one pool, given by position."""
+
+    model: Model
+    pool: Pool
+    classes: Sequence[Any]
+
+    def given(self, labels: Mapping[int, Any]) -> dict[str, Any]:
+        """What to learn from: by position, so that the order in which people answered changes nothing."""
+        positions = sorted(labels)
+        return {"positions": positions, "labels": [labels[i] for i in positions], "classes": self.classes}
+
+    def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
+        found = self.given(labels)
+        x = self.pool.take(found["positions"])
+        return fit_model(self.model, x, found["labels"], rng=rng, classes=self.classes)
+
+
+# ---- the queue -----------------------------------------------------------------------------------------------------
+
+
+def _first(
+    pool: Pool, free: np.ndarray, room: int, ahead: int, done: list[int], rng: np.random.Generator
+) -> list[Line]:
+    """Questions before there is a model: typical ones first, far from each other, then any."""
+    places = np.flatnonzero(free)
+    head = spread_out(pool, places, ahead, done=np.array(done, np.intp), rng=rng) if ahead else places[:0]
+    rest = rng.permutation(np.setdiff1d(places, head))[: room - ahead]
+    return [Line(int(position)) for position in [*head, *rest]]
+
+
+def _ranked(
+    question: Question,
+    score: Any,
+    free: np.ndarray,
+    room: int,
+    ahead: int,
+    cost: np.ndarray | None,
+    rng: np.random.Generator,
+) -> list[Line]:
+    """The best questions by score (per cost); those `ahead` chosen jointly where the score is EPIG."""
+    if room == 0:
+        return []
+    taken = int((~free[question.asked]).sum())
+    if cost is None:
+        positions, worth = best_items(question, score, max(room, SHORTLIST) + taken)
+    else:
+        positions, worth = question.asked, score_items(question, score) / cost[question.asked]
+    order = np.argsort(-worth, kind="stable")
+    order = order[free[positions[order]]][: max(room, SHORTLIST)]
+    positions, worth = positions[order], worth[order]
+    head = np.arange(ahead)
+    if score == "epig":
+        few = slice(0, max(SHORTLIST, 4 * ahead))
+        given = Candidates(worth[few], question.predict(positions[few]), question.target_probs, question.weights)
+        head = select("joint", given, ahead, rng=rng)
+    behind = np.setdiff1d(np.arange(len(positions)), head)[: room - ahead]  # in the order of their worth
+    return [Line(int(positions[i]), float(worth[i])) for i in [*head, *behind]]
+
+
+def _explained(question: Question, lines: list[Line]) -> list[Line]:
+    """The same questions; the first ones say which targets they inform most."""
+    few = [line.position for line in lines[:EXPLAINED]]
+    if not few:
+        return lines
+    pairs = np.asarray(pairwise_epig(question.predict(few), question.target_probs), np.float64)  # [n, m]
+    best = np.argsort(-pairs, axis=1, kind="stable")[:, :INFORMED]
+    return [
+        Line(line.position, line.score, tuple((int(j), float(row[j])) for j in order))
+        for line, row, order in zip(lines, pairs, best, strict=False)
+    ] + lines[EXPLAINED:]
+
+
+def _woven(lines: list[Line], judges: list[int], labelled: int, judged: int, share: float) -> Iterator[Line]:
+    """The questions with those for judging between them, wherever they would be less than their share."""
+    waiting = iter(judges)
+    for line in lines:
+        while judged < share * (labelled + 1) and (position := next(waiting, None)) is not None:
+            labelled, judged = labelled + 1, judged + 1
+            yield Line(position)
+        labelled += 1
+        yield line
+    yield from (Line(position) for position in waiting)
+
+
+# ---- how it stands -------------------------------------------------------------------------------------------------
+
+
+def _estimates(
+    fits: _Fits, posterior: Posterior, learnt: Mapping[int, Any], judged: Mapping[int, Any], rng: np.random.Generator
+) -> tuple[Estimate, ...]:
+    known = fits.given(learnt)
+    honest = held_out(posterior, fits.pool.take([*judged]), [*judged.values()]) if judged else None
+    x = fits.pool.take(known["positions"])
+    found = honest, cross_validated(fits.model, x, known["labels"], classes=fits.classes, rng=rng)
+    return tuple(estimate for estimate in found if estimate is not None)
+
+
+def _gain(
+    fits: _Fits, question: Question, learnt: Mapping[int, Any], batch: list[int], rng: np.random.Generator
+) -> tuple[float | None, float | None]:
+    """Corrected EPIG of the next batch, the mean of its questions, and its standard error.
+
+    Judged by a second posterior: the questions were chosen for what the first one's draws say, noise included.
+    """
+    if not batch:
+        return 0.0, 0.0
+    x = question.items.take(batch)
+    if hasattr(question.posterior, "epig"):  # in closed form: no draws, no noise
+        return float(np.mean(question.posterior.epig(x, question.targets, weights=question.weights))), 0.0
+    other = fits.fit(learnt, rng)
+    probs, target_probs = np.asarray(other.predict(x)), np.asarray(other.predict(question.targets))
+    if probs.shape[1] < 2:
+        return None, None
+    gain = np.mean(epig_corrected(probs, target_probs, weights=question.weights))
+    # The questions share the draws, so their errors do not average out.
+    return float(gain), float(np.mean(epig_error(probs, target_probs, weights=question.weights)))
+
+
+def _signal(question: Question) -> float | None:
+    some = question.asked[:: max(1, -(-len(question.asked) // SOME))]
+    if len(some) == 0 or hasattr(question.posterior, "epig") or np.asarray(question.target_probs).shape[1] < 2:
+        return None
+    ratio = signal(question.predict(some), question.target_probs, weights=question.weights, warn=False)
+    return ratio if np.isfinite(ratio) else None
+
+
+def _change(fits: _Fits, known: Knowledge, learnt: Mapping[int, Any], rng: np.random.Generator) -> Change | None:
+    """What the last 50 labels changed; None if there was no model before them."""
+    before = dict(list(learnt.items())[:-BEFORE])
+    if len(set(before.values())) < 2:
+        return None
+    earlier = np.asarray(fits.fit(before, rng).predict(known.sample.x)).mean(axis=1).argmax(axis=1)
+    belief = np.asarray(known.question.target_probs).mean(axis=1)  # [m, c]
+    won = belief.max(axis=1) - belief[np.arange(len(belief)), earlier]
+    weights = np.ones(len(belief)) if known.sample.weights is None else known.sample.weights
+    changed = float(np.average(earlier != belief.argmax(axis=1), weights=weights))
+    improved, m = float(np.average(won, weights=weights)), int(effective_size(weights))
+    return Change(BEFORE, changed, improved, m)

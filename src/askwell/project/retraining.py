@@ -1,0 +1,285 @@
+"""Training in the background: a thread that watches the records, and a process that learns, one at a time.
+
+The process is started with `python -m askwell.project.retraining FOLDER`. It has a low priority and a session of its
+own, and ends when its parent does, however that ends. People are never kept waiting: whatever happens to a fit, the
+queue that is there goes on. Servers that share a store take turns.
+"""
+
+import contextlib
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import IO, Any, final
+
+from askwell.desk.state import DeskState
+from askwell.project.folder import open_project
+from askwell.project.rounds import train_round
+from askwell.store.records import Conflict, Record, Store, StoreError
+
+__all__ = ["Retraining", "main", "took_turn"]
+
+LIMIT = 900.0  # seconds that a round may take
+LOOK = 1.0  # seconds between two looks at the records
+BUSY = 75  # the exit status of a process that found another one training
+BUSY_PAUSE = 5.0  # seconds before it is tried again
+FAILED_PAUSE = 5.0  # seconds after a first failure; doubled each time, up to `every_seconds`
+RETRIES = 3  # after failures in a row, without new labels
+LOW = 10  # how nice the process is
+
+
+@final
+class Retraining:
+    """Trains a project's model after every so many new labels, or so many seconds if there is a new one.
+
+    The first round begins at once. `store` is the project's, if it is open in this process already: one connection is
+    better than two. `status()` is for a page to show. A round that fails, dies, or takes longer than
+    `limit_seconds` is recorded as failed, and tried again after new labels.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        every_labels: int,
+        every_seconds: float,
+        store: Store | None = None,
+        limit_seconds: float = LIMIT,
+        look_seconds: float = LOOK,
+    ) -> None:
+        for name, value in (("every_labels", every_labels), ("every_seconds", every_seconds)):
+            if not value > 0:
+                raise ValueError(f"{name} must be above zero, but it is {value!r}.")
+        self._folder, self._every, self._seconds = Path(folder).absolute(), every_labels, every_seconds
+        self._limit, self._look, self._store = limit_seconds, look_seconds, store
+        self._state = DeskState(())  # of its items nothing is asked here
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._since: float | None = None  # when the fit that is going on began
+        self._fault, self._faults = "", 0
+        self._begun, self._pause_until = -float("inf"), 0.0
+        self._tried = -1  # the number of changes when a round was last begun; -1: never
+        self._thread = threading.Thread(target=self._watch, name="askwell retraining", daemon=True)
+
+    # ---- the door ----
+
+    def start(self) -> "Retraining":
+        """Begin to watch."""
+        self._thread.start()
+        return self
+
+    def status(self) -> dict[str, Any]:
+        """How it stands: {"state": "idle" | "fitting" | "failed" | "closed", "since", "text", "labels", "next_in"}.
+
+        `since` is when a fit began (unix seconds), `text` what went wrong, `labels` how many are new since the last
+        round, `next_in` the seconds until the next one if no more come (None: it waits for labels).
+        """
+        with self._lock:
+            state = (
+                "closed" if self._stop.is_set() else "fitting" if self._since else "failed" if self._fault else "idle"
+            )
+            new = self._new()
+            wait = None if self._since else self._wait(time.monotonic())
+            return {"state": state, "since": self._since, "text": self._fault, "labels": new, "next_in": wait}
+
+    def close(self) -> None:
+        """Stop watching; a fit that is going on is killed, and nothing is lost but its time."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> "Retraining":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- the thread ----
+
+    def _watch(self) -> None:
+        """Look at the records until the end. A store that cannot be read now may be readable again."""
+        while not self._stop.is_set():
+            try:
+                with open_project(self._folder) as project:
+                    store, run = self._store or project.store(), project.settings.run
+                    while not self._stop.is_set():
+                        self._look_at(store, run)
+                        self._stop.wait(self._look)
+            except (StoreError, ValueError, OSError) as fault:
+                self._failed(str(fault))
+                self._stop.wait(FAILED_PAUSE)
+
+    def _look_at(self, store: Store, run: str) -> None:
+        with self._lock:
+            self._follow(store, run)
+            due = self._wait(time.monotonic()) == 0 and not _turn(store, run)[1]  # or a process would start in vain
+            if due:
+                self._begun, self._since, tried = time.monotonic(), time.time(), self._state.changes
+        if due:
+            code, said = self._fit()
+            self._ended(store, run, code, said, tried)
+
+    def _fit(self) -> tuple[int | None, str]:
+        """(exit status of the process or None if it took too long, the last thing it said)."""
+        with tempfile.TemporaryFile() as said:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "askwell.project.retraining", str(self._folder), str(self._limit)],
+                stdin=subprocess.PIPE,  # never written to: its end tells the process that we are gone
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+            try:
+                code = self._waited(child)
+            finally:
+                _kill(child)
+            return code, _last_line(said)
+
+    def _waited(self, child: "subprocess.Popen[bytes]") -> int | None:
+        while not self._stop.is_set() and time.monotonic() - self._begun < self._limit:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return child.wait(timeout=min(self._look, 0.2))
+        return None
+
+    def _ended(self, store: Store, run: str, code: int | None, said: str, tried: int) -> None:
+        with self._lock:
+            self._since = None
+            if self._stop.is_set():
+                return
+            if code == BUSY:
+                self._pause_until = time.monotonic() + BUSY_PAUSE
+                return
+            self._tried = tried
+            self._follow(store, run)
+            rounds = self._state.rounds
+        if code == 0:
+            fault = str(rounds[-1].get("failed", "")) if rounds else ""
+        else:
+            fault = _in_words(code, self._limit, said)
+            number = 1 + max((int(body["round"]) for body in rounds), default=0)
+            store.append([Record(uuid.uuid4().hex, run, "round", None, {"round": number, "failed": fault})])
+        if fault:
+            self._failed(fault)
+        else:
+            with self._lock:
+                self._fault, self._faults = "", 0
+
+    def _follow(self, store: Store, run: str) -> None:
+        for record in store.read(run, after=self._state.seq):
+            self._state.add(record)
+
+    def _failed(self, fault: str) -> None:
+        with self._lock:
+            self._since, self._fault, self._faults = None, fault, self._faults + 1
+            pause = min(self._seconds, FAILED_PAUSE * 2 ** min(self._faults - 1, 20))
+            self._pause_until = time.monotonic() + pause
+
+    # ---- when ----
+
+    def _new(self) -> int:
+        """Labels since the last round, of whichever server, or since the last that was tried here."""
+        known = next((int(body["changes"]) for body in reversed(self._state.rounds) if "changes" in body), 0)
+        return max(0, self._state.changes - max(known, self._tried))
+
+    def _wait(self, now: float) -> float | None:
+        """Seconds until the next round if no more labels come; None: it waits for labels."""
+        again = 0 < self._faults <= RETRIES
+        if self._tried < 0 or again or self._new() >= self._every:
+            wait = 0.0
+        elif self._new() == 0:
+            return None
+        else:
+            wait = self._begun + self._seconds - now
+        return max(0.0, wait, self._pause_until - now)
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    """End the process and all it started, if it is still there."""
+    if child.poll() is None:
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(child.pid, signal.SIGKILL)
+            else:
+                child.kill()
+    child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _last_line(said: IO[bytes]) -> str:
+    said.seek(max(0, said.seek(0, os.SEEK_END) - 4000))
+    lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _in_words(code: int | None, limit: float, said: str) -> str:
+    if code is None:
+        return f"training took longer than {limit:g} seconds and was ended. Try a faster model, or fewer features."
+    if code < 0:
+        name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+        hint = " Usual cause: the memory is full." if name == "SIGKILL" else ""
+        return f"training was ended by {name}.{hint}"
+    return f"training ended with status {code}{f': {said}' if said else '.'}"
+
+
+# ---- the process ---------------------------------------------------------------------------------------------------
+
+
+def took_turn(store: Store, run: str) -> bool:
+    """Whether nobody else trains: then it is ours to, until the store is closed or its process dies.
+
+    >>> from askwell.store import open_store
+    >>> took_turn(open_store(None), "main")
+    True
+    """
+    while True:
+        last, busy = _turn(store, run)
+        if busy:
+            return False
+        body = {"session": store.session()}
+        try:
+            store.append([Record(uuid.uuid4().hex, f"{run}: training", "turn", None, body)], after=last)
+        except Conflict:
+            continue
+        return True
+
+
+def _turn(store: Store, run: str) -> tuple[int, bool]:
+    """(the last record of whose turn it was, whether somebody else still has it)."""
+    past = store.read(f"{run}: training")
+    if not past:
+        return 0, False
+    holder = str(past[-1].body["session"])
+    return past[-1].seq, holder != store.session() and store.alive(holder)
+
+
+def main(folder: str, *, limit: float, parent: bool) -> int:
+    """One round of the project in a folder; the exit status. With a `parent` at the other end of stdin, end with it."""
+    if hasattr(os, "nice"):
+        os.nice(LOW)
+    faulthandler.dump_traceback_later(limit, exit=True)  # needs nobody's cooperation, not even the interpreter's
+    if parent:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    with open_project(folder) as project:
+        if not took_turn(project.store(), project.settings.run):
+            return BUSY
+        train_round(project)
+    faulthandler.cancel_dump_traceback_later()
+    return 0
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the pipe that the parent holds: it is there until it closes it or dies."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    given = len(sys.argv) > 2
+    sys.exit(main(sys.argv[1], limit=float(sys.argv[2]) if given else LIMIT, parent=given))

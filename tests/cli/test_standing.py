@@ -1,0 +1,91 @@
+"""Where a project stands, in words: everything is there, and nothing that is not known."""
+
+import pytest
+
+from askwell.cli.standing import standing_text
+from askwell.desk import Desk, Suggested
+from askwell.store import open_store
+
+
+def report(number, labels, value=0.8, **more):
+    estimate = {"metric": "accuracy", "value": value, "low": value - 0.1, "high": value + 0.1, "how": "cross-validated"}
+    advice = {"stop": False, "rule": "Two signs of three.", "why": "No sign is there."}
+    return {"round": number, "labels": labels, "seconds": 1.0, "model": "linear", "estimate": estimate, "gain": 0.0123,
+            "signal": 3.0, "next50": None, "advice": advice} | more  # fmt: skip
+
+
+@pytest.fixture
+def desk():
+    clock = iter(range(1_000_000, 2_000_000, 20))
+    found = Desk(open_store(None), [f"k{i}" for i in range(100)], clock=lambda: float(next(clock)))
+    found.set_rules("ada", classes=["ham", "spam"], budget=50)
+    return found
+
+
+def label(desk, who, items):
+    for item in items:
+        desk.answer(who, f"k{item}", "ham" if item % 3 else "spam", key=f"{who}{item}", seconds=2.5)
+
+
+def text(desk, **options):
+    return standing_text(desk.progress(), title="mail", plain=True, **options)
+
+
+def test_before_there_is_anything(desk):
+    found = text(desk)
+    assert found.splitlines()[0] == "mail: 0 of 100 items labelled; 50 of 50 labels of the budget left"
+    assert "No model yet" in found
+    desk.put_round(report(1, 0, estimate=None, gain=None), queue=[Suggested("k1")])
+    assert "No model yet" in text(desk)
+
+
+def test_counts_people_curve_gain_and_advice(desk):
+    label(desk, "ada", range(9))
+    label(desk, "bob", [20])
+    desk.skip("bob", "k30", "unclear", key="s")
+    for number, labels, value in ((1, 4, 0.6), (2, 8, 0.7), (3, 8, 0.75), (4, 10, 0.8)):
+        desk.put_round(report(number, labels, value))
+    found = text(desk)
+    assert "10 of 100 items labelled, 1 skipped; 40 of 50 labels of the budget left" in " ".join(found.split())
+    assert "  ada: 9 labels, 2.5 s each\n  bob: 1 label, 1 skipped, 2.5 s each\n  ham 7, spam 3" in found
+    assert "accuracy\n" in found, "the curve"
+    assert "cross-validated" in found
+    assert "accuracy 0.800, between 0.700 and 0.900, cross-validated" in found
+    assert "Trained on 10 labels in round 4 (linear)." in found
+    assert "expected to tell 0.0123 nats" in found
+    assert "Advice: go on. No sign is there.\nIts rule: Two signs of three." in found
+    assert all(len(line) <= 72 for line in found.splitlines())
+    assert found.isascii()
+
+
+def test_one_estimate_is_no_curve_and_kinds_are_not_mixed(desk):
+    desk.put_round(report(1, 4, 0.6))
+    assert "labels\n" not in text(desk).split("Trained")[0]
+    held = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 1.0, "how": "held-out"}
+    desk.put_round(report(2, 8, estimate=held))
+    found = text(desk)
+    assert "held-out" in found
+    assert "cross-validated" not in found
+
+
+def test_stop_forecast_warnings_failures_and_the_end(desk):
+    ahead = {"labels": 50, "gain": 0.02, "low": -0.01, "high": 0.05}
+    stop = {"stop": True, "rule": "Two signs of three.", "why": "All three signs are there."}
+    desk.put_round(report(1, 10, next50=ahead, advice=stop, warnings=["few draws"]))
+    desk.put_round({"round": 2, "failed": "The memory was too small."})
+    label(desk, "ada", range(50))
+    found = " ".join(text(desk).split())
+    assert "Another 50 labels are expected to add +2.0% of accuracy (-1.0% to +5.0%)." in found
+    assert "Advice: stop. All three signs are there." in found
+    assert "Note: few draws" in found
+    assert "The last round failed, and the questions before it go on: The memory was too small." in found
+    assert "No more questions: " in found
+    assert "0 of 50 labels of the budget left" in found
+
+
+def test_agreement(desk):
+    desk.set_rules("ada", labels_per_item=2)
+    for who in ("ada", "bob"):
+        label(desk, who, range(6))
+    desk.answer("bob", "k5", "spam", key="other")
+    assert "people agree on 83% of the 6 items that several labelled, kappa 0.67" in " ".join(text(desk).split())

@@ -1,0 +1,542 @@
+"""The desk as people and processes use it: no double issue, nothing lost, nothing counted twice."""
+
+import threading
+from functools import partial
+
+import pytest
+from desk_clients import audit, lease_many, lost
+from desk_histories import check, check_any_order
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
+
+from askwell.desk import Desk, Suggested
+from askwell.desk.turns import Draft
+from askwell.store import open_store
+from askwell.store.records import Record
+from askwell.store.run import Entry, Run, text_of
+
+ITEMS = [f"item {number}" for number in range(6)]
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self):
+        self.now = 1_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store():
+    return open_store(None)
+
+
+@pytest.fixture
+def desk(store, clock):
+    return Desk(store, ITEMS, clock=clock)
+
+
+# ---- next ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_one_has_comes_first_with_the_same_token(desk):
+    (first,) = desk.next("ada")
+    again, second = desk.next("ada", size=2)
+    assert again == first
+    assert second.item != first.item
+    assert desk.next("ada") == [first]
+
+
+def test_nobody_gets_what_another_has(desk):
+    tasks = [desk.next(who, size=2) for who in ("ada", "bob", "cyd", "dan")]
+    assert [len(found) for found in tasks] == [2, 2, 2, 0]
+    assert sorted(task.item for found in tasks for task in found) == ITEMS
+    assert desk.closed(who="dan").startswith("There is nothing left for you")
+    assert desk.closed() is None
+
+
+def test_what_is_released_is_free_at_once(desk):
+    tasks = desk.next("ada", size=6)
+    assert desk.next("bob") == []
+    desk.release("bob", [tasks[0].token])  # not theirs
+    assert desk.next("bob") == []
+    desk.release("ada", [tasks[0].token, tasks[3].token, "no such token"])
+    assert [task.item for task in desk.next("bob", size=6)] == [tasks[0].item, tasks[3].item]
+
+
+def test_what_is_skipped_goes_to_others_only(desk):
+    (task,) = desk.next("ada")
+    desk.skip("ada", task.item, "blurred", key="s1", token=task.token)
+    assert task.item not in [found.item for found in desk.next("ada", size=6)]
+    assert [found.item for found in desk.next("bob", size=6)] == [task.item]
+
+
+def test_own_leases_are_renewed_when_half_of_their_time_is_gone(desk, clock, store):
+    (task,) = desk.next("ada")
+    records = len(store.read("main"))
+    clock.now += 44
+    assert desk.next("ada") == [task]
+    assert desk.renew("ada", [task.token]) == [task.token]
+    assert len(store.read("main")) == records  # not worth a record
+    clock.now += 2
+    (later,) = desk.next("ada")
+    assert (later.token, later.until) == (task.token, clock.now + 90)
+    clock.now += 60
+    assert desk.renew("ada", [task.token]) == [task.token]
+    assert desk.next("ada")[0].until == clock.now + 90
+
+
+def test_the_budget_is_not_leased_away(desk, clock):
+    desk.set_rules("owner", budget=3)
+    desk.answer("ada", "item 0", "ham", key="k1")
+    tasks = desk.next("ada", size=5)
+    assert len(tasks) == 2
+    assert desk.next("bob") == []
+    assert desk.closed(who="bob") == "The last labels of the budget are with other people now."
+    assert desk.closed(who="ada") is None
+    clock.now += 91
+    assert len(desk.next("bob", size=5)) == 2  # they never came back
+    desk.answer("ada", tasks[0].item, "ham", key="k2", token=tasks[0].token)
+    desk.answer("ada", tasks[1].item, "ham", key="k3", token=tasks[1].token)
+    assert desk.next("bob") == desk.next("ada") == []
+    assert desk.closed() == "The budget of 3 labels is used up."
+    assert desk.answer("cyd", "item 5", "ham", key="k4").kept == "counted"  # nothing is refused
+    desk.set_rules("owner", budget=5)
+    assert len(desk.next("ada", size=5)) == 1
+
+
+def test_several_labels_for_each_item_by_different_people(desk):
+    desk.set_rules("owner", labels_per_item=2)
+    assert len(desk.next("ada", size=9)) == len(desk.next("bob", size=9)) == 6
+    assert desk.next("cyd") == []
+    for task in desk.next("ada", size=9):
+        desk.answer("ada", task.item, "ham", key=f"ada {task.item}", token=task.token)
+    assert desk.next("ada") == []  # all theirs
+    assert desk.next("cyd") == []  # bob has them
+    for number, task in enumerate(desk.next("bob", size=9)):
+        desk.answer("bob", task.item, "ham" if number else "spam", key=f"bob {task.item}", token=task.token)
+    (extra,) = desk.next("cyd", size=9)  # where they disagree, one more
+    assert extra.labels_so_far == 2
+    desk.answer("cyd", extra.item, "ham", key="cyd", token=extra.token)
+    assert desk.closed() == "All items have the labels they need."
+    assert {found.label for found in desk.labels().values()} == {"ham"}
+
+
+def test_the_queue_is_followed_when_it_changes(desk):
+    desk.put_queue(1, [Suggested("item 3"), Suggested("item 1")])
+    (first,) = desk.next("ada")
+    assert first.item == "item 3"
+    desk.put_queue(2, [Suggested("item 5"), Suggested("item 3")])
+    assert [task.item for task in desk.next("ada", size=2)] == ["item 3", "item 5"]
+    with pytest.raises(ValueError, match="item must be one of the 6 items of the pool, but it is 'item 9'"):
+        desk.put_queue(3, [Suggested("item 9")])
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "2"])
+def test_a_size_that_is_none_is_refused(desk, size):
+    with pytest.raises(ValueError, match="size must be a whole number from 1"):
+        desk.next("ada", size=size)
+
+
+@pytest.mark.parametrize("who", ["", "  ", None, 7])
+def test_nobody_is_nameless(desk, who):
+    for request in (
+        partial(desk.next, who), partial(desk.renew, who, []), partial(desk.release, who, []),
+        partial(desk.answer, who, "item 0", "ham", key="k"), partial(desk.skip, who, "item 0", "", key="k"),
+        partial(desk.undo, who, key="k"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="who must be a person's name"):
+            request()
+
+
+# ---- answers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_stands_for_one_request(desk):
+    desk.answer("ada", "item 0", "ham", key="k1")
+    for request in (
+        partial(desk.answer, "ada", "item 0", "spam", key="k1"), partial(desk.answer, "bob", "item 0", "ham", key="k1"),
+        partial(desk.answer, "ada", "item 1", "ham", key="k1"), partial(desk.skip, "ada", "item 0", "", key="k1"),
+        partial(desk.undo, "ada", key="k1"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="key 'k1' stands for another request"):
+            request()
+    desk.undo("ada", key="u1")
+    with pytest.raises(ValueError, match="key 'u1' stands for another request"):
+        desk.answer("ada", "item 0", "ham", key="u1")
+    with pytest.raises(ValueError, match="key 'u1' stands for another request"):
+        desk.undo("bob", key="u1")
+
+
+def test_a_key_that_another_run_has_is_refused(desk, store):
+    store.append([Record("k1", "other", "label", "7", {})])
+    with pytest.raises(ValueError, match="'k1' is stored already with another run"):
+        desk.answer("ada", "item 0", "ham", key="k1")
+    assert desk.answer("ada", "item 0", "ham", key="k2").kept == "counted"
+
+
+def test_the_same_request_from_two_threads_at_once_is_stored_once(desk, store):
+    barrier, found = threading.Barrier(4), []
+
+    def send():
+        barrier.wait()
+        found.append(desk.answer("ada", "item 0", "ham", key="k1").kept)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["again", "again", "again", "counted"]
+    assert len(store.read("main")) == 1
+
+
+class Racing:
+    """A store where another process appends first, once."""
+
+    def __init__(self, store, first):
+        self.store, self.first = store, first
+
+    def append(self, records, *, after=None):
+        if self.first:
+            self.store.append([self.first.pop()])
+        return self.store.append(records, after=after)
+
+    def read(self, run, *, after=0):
+        return self.store.read(run, after=after)
+
+
+def test_a_retry_that_another_process_stores_at_the_same_moment_is_the_same_request(store):
+    theirs = Record("k1", "main", "label", text_of("item 0"), {"label": "ham", "seconds": 2}, "ada")
+    desk = Desk(Racing(store, [theirs]), ITEMS)
+    assert desk.answer("ada", "item 0", "ham", key="k1", seconds=3).kept == "again"
+    assert [record.body["seconds"] for record in store.read("main")] == [2]
+    other = Record("k2", "main", "label", text_of("item 1"), {"label": "spam"}, "ada")
+    desk = Desk(Racing(store, [other]), ITEMS)
+    with pytest.raises(ValueError, match="key 'k2' stands for another request"):
+        desk.answer("ada", "item 1", "ham", key="k2")
+
+
+def test_a_retry_that_says_another_time_is_the_same_request(desk):
+    desk.answer("ada", "item 0", "ham", key="k1", token="t", seconds=2)
+    assert desk.answer("ada", "item 0", "ham", key="k1", seconds=9).kept == "again"
+    assert desk.answers()[0].seconds == 2
+
+
+def test_labels_must_be_among_the_classes(desk):
+    desk.set_rules("owner", classes=["ham", "spam"])
+    with pytest.raises(ValueError, match=r"label must be one of the classes \['ham', 'spam'\], but it is 'eggs'"):
+        desk.answer("ada", "item 0", "eggs", key="k1")
+    assert desk.answer("ada", "item 0", "ham", key="k1").kept == "counted"  # the key is still free
+
+
+@pytest.mark.parametrize("label", [None, ["ham"], {"a": 1}, float("nan")])
+def test_a_label_is_a_plain_value(desk, label):
+    with pytest.raises(ValueError, match="label must be text, a number or a truth value"):
+        desk.answer("ada", "item 0", label, key="k1")
+
+
+@pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan"), "3"])
+def test_seconds_are_a_number(desk, seconds):
+    with pytest.raises(ValueError, match="seconds must be a number from 0"):
+        desk.answer("ada", "item 0", "ham", key="k1", seconds=seconds)
+
+
+def test_items_are_those_of_the_pool(desk):
+    with pytest.raises(ValueError, match="one of the 6 items of the pool, but it is 'item 9'"):
+        desk.answer("ada", "item 9", "ham", key="k1")
+    with pytest.raises(ValueError, match="one of the 6 items of the pool"):
+        desk.skip("ada", "item 9", "", key="k1")
+
+
+def test_labels_of_a_learner_on_the_same_run_count(desk, store):
+    Run(store, "main").change(lambda state: [Entry("label", text_of("item 2"), {"label": "ham"})])
+    assert desk.labels()["item 2"].votes == {"": "ham"}
+    assert "item 2" not in [task.item for task in desk.next("ada", size=6)]
+    desk.answer("ada", "item 3", "spam", key="k1")
+    assert Run(store, "main").state().labels == {text_of("item 2"): "ham", text_of("item 3"): "spam"}
+
+
+# ---- undo ----------------------------------------------------------------------------------------------------------
+
+
+def test_undo_takes_back_the_last_and_gives_it_again(desk, store):
+    first, second = desk.next("ada", size=2)
+    desk.answer("ada", first.item, "ham", key="k1", token=first.token)
+    desk.answer("ada", second.item, "spam", key="k2", token=second.token)
+    undone = desk.undo("ada", key="u1")
+    assert (undone.answer.item, undone.answer.label, undone.task.item) == (second.item, "spam", second.item)
+    assert list(desk.labels()) == [first.item]
+    assert desk.next("ada") == [undone.task]
+    assert desk.undo("ada", key="u1") == undone  # the same request
+    assert desk.undo("ada", key="u2").answer.key == "k1"
+    assert desk.undo("ada", key="u3") is None
+    assert desk.labels() == {}
+    assert {record.key for record in store.read("main")} >= {"k1", "k2", "u1", "u2"}  # nothing is deleted
+    desk.answer("ada", second.item, "ham", key="k3", token=undone.task.token)
+    assert desk.undo("ada", key="u3") is None  # it was sent before there was anything to take back
+
+
+def test_undo_of_a_skip_that_somebody_else_has_by_now(desk):
+    (task,) = desk.next("ada")
+    desk.skip("ada", task.item, "blurred", key="s1", token=task.token)
+    assert desk.next("bob")[0].item == task.item
+    undone = desk.undo("ada", key="u1")
+    assert undone.answer.reason == "blurred"
+    assert undone.task is None
+    desk.release("bob", [desk.next("bob")[0].token])
+    assert desk.next("ada")[0].item == task.item  # it is open for them again
+
+
+def test_undo_is_each_persons_own(desk):
+    desk.answer("ada", "item 0", "ham", key="k1")
+    desk.answer("bob", "item 1", "ham", key="k2")
+    assert desk.undo("ada", key="u1").answer.key == "k1"
+    assert desk.undo("ada", key="u2") is None
+    assert list(desk.labels()) == ["item 1"]
+
+
+# ---- rules ---------------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_shared_and_written_only_when_they_change(desk, store, clock):
+    rules = desk.set_rules("owner", classes=["ham", "spam"], budget=40)
+    assert Desk(store, ITEMS, clock=clock).rules == rules == desk.rules
+    desk.set_rules("owner", classes=["ham", "spam"])
+    assert len(store.read("main")) == 1
+
+
+def test_a_rename_keeps_history_and_understands_pages_of_yesterday(desk):
+    desk.set_rules("owner", classes=["ham", "spam"])
+    desk.answer("ada", "item 0", "ham", key="k1")
+    desk.set_rules("owner", renamed={"ham": "good"})
+    assert desk.labels()["item 0"].label == "good"
+    assert desk.answer("ada", "item 0", "ham", key="k1").kept == "again"
+    assert desk.answer("ada", "item 1", "ham", key="k2").kept == "counted"
+    assert desk.labels()["item 1"].label == "good"
+    with pytest.raises(ValueError, match="'good' has labels"):
+        desk.set_rules("owner", classes=["ham", "spam"])
+
+
+def test_what_a_model_learns_from_changes_with_labels_only(desk):
+    before = desk.changes
+    desk.next("ada")
+    desk.skip("ada", "item 1", "", key="s1")
+    desk.undo("ada", key="u1")
+    assert desk.changes == before
+    desk.answer("ada", "item 0", "ham", key="k1")
+    assert desk.changes == before + 1
+    desk.undo("ada", key="u2")
+    assert desk.changes == before + 2
+
+
+# ---- R3: no double issue -------------------------------------------------------------------------------------------
+
+PEOPLE = st.sampled_from(["ada", "bob", "cyd"])
+
+
+class Desks(RuleBasedStateMachine):
+    """Several desks on one store, people who do what people do, and a clock: audited after each step."""
+
+    tasks = Bundle("tasks")
+
+    @initialize(labels=st.integers(1, 3), budget=st.none() | st.integers(1, 12))
+    def begin(self, labels, budget):
+        self.store, self.clock, self.told, self.keys = open_store(None), Clock(), set(), 0
+        self.desks = [Desk(self.store, ITEMS, clock=self.clock, seed=1) for _ in range(3)]
+        self.desks[0].set_rules("owner", labels_per_item=labels, budget=budget, lease_seconds=10)
+
+    def key(self):
+        self.keys += 1
+        return f"key {self.keys}"
+
+    @rule(target=tasks, desk=st.integers(0, 2), who=PEOPLE, size=st.integers(1, 3))
+    def next(self, desk, who, size):
+        fresh = Desk(self.store, ITEMS, clock=self.clock)
+        board, now = fresh._board, fresh._turns.look(lambda: fresh._board.at(self.clock()))
+        own = [lease.token for lease in board.running(who, now=now)]
+        free = [item for item in ITEMS if board.is_free(item, who, now)]
+        room = max(0, min(board.room(Draft()), len(free)))
+        found = self.desks[desk].next(who, size=size)
+        assert [task.token for task in found][: len(own)] == own[:size]
+        assert {task.item for task in found[len(own) :]} <= set(free)
+        assert len(found) == min(size, len(own) + room)  # never dry before the pool is
+        self.told.update((task.token, task.item, who) for task in found)
+        return multiple(*((who, task) for task in found))
+
+    @rule(desk=st.integers(0, 2), held=tasks, label=st.sampled_from("xyz"))
+    def answer(self, desk, held, label):
+        who, task = held
+        receipt = self.desks[desk].answer(who, task.item, label, key=self.key(), token=task.token)
+        assert receipt.kept in ("counted", "extra", "late")
+
+    @rule(desk=st.integers(0, 2), who=PEOPLE, item=st.sampled_from(ITEMS), label=st.sampled_from("xyz"))
+    def answer_unasked(self, desk, who, item, label):
+        self.desks[desk].answer(who, item, label, key=self.key())
+
+    @rule(desk=st.integers(0, 2), held=tasks)
+    def skip(self, desk, held):
+        who, task = held
+        self.desks[desk].skip(who, task.item, "unclear", key=self.key(), token=task.token)
+
+    @rule(desk=st.integers(0, 2), held=tasks)
+    def release(self, desk, held):
+        who, task = held
+        self.desks[desk].release(who, [task.token])
+
+    @rule(desk=st.integers(0, 2), held=tasks)
+    def renew(self, desk, held):
+        who, task = held
+        still = self.desks[desk].renew(who, [task.token])
+        assert not still or task.token in [found.token for found in self.desks[desk].next(who, size=9)]
+        self.told.update((found.token, found.item, who) for found in self.desks[desk].next(who, size=9))
+
+    @rule(target=tasks, desk=st.integers(0, 2), who=PEOPLE)
+    def undo(self, desk, who):
+        undone = self.desks[desk].undo(who, key=self.key())
+        if undone is None or undone.task is None:
+            return multiple()
+        self.told.add((undone.task.token, undone.task.item, who))
+        return (who, undone.task)
+
+    @rule(desk=st.integers(0, 2), items=st.permutations(ITEMS), size=st.integers(0, 6))
+    def rank(self, desk, items, size):
+        self.desks[desk].put_queue(1, [Suggested(item) for item in items[:size]])
+
+    @rule(desk=st.integers(0, 2), labels=st.integers(1, 3))
+    def rule_anew(self, desk, labels):
+        assume(self.keys > 3)
+        self.desks[desk].set_rules("owner", labels_per_item=labels)
+
+    @rule(seconds=st.sampled_from([1, 4, 6, 11]))
+    def wait(self, seconds):
+        self.clock.now += seconds
+
+    def teardown(self):
+        if not hasattr(self, "store"):
+            return
+        assert audit(self.store.read("main"), self.told) == []
+        standings = [(desk.answers(), desk.labels(), desk.progress()) for desk in self.desks]
+        assert standings[0] == standings[1] == standings[2]
+        fresh = Desk(self.store, ITEMS, clock=self.clock)
+        assert standings[0] == (fresh.answers(), fresh.labels(), fresh.progress())
+
+
+Desks.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+TestDesks = Desks.TestCase
+
+
+def test_clocks_that_disagree_cannot_make_a_double_issue(store):
+    """Each machine of a team has its own clock: what one gave away is gone for all."""
+    ahead, behind = Clock(), Clock()
+    ahead.now += 60
+    one, two = Desk(store, ["a"], clock=behind), Desk(store, ["a"], clock=ahead)
+    (task,) = one.next("ada")
+    behind.now += 40
+    ahead.now += 40
+    (taken,) = two.next("bob")  # by that clock it has run out
+    assert one.renew("ada", [task.token]) == []
+    assert one.next("ada") == []
+    assert one.answer("ada", "a", "ham", key="k1", token=task.token).kept == "late"
+    assert two.answer("bob", "a", "ham", key="k2", token=taken.token).kept == "late"  # ada's came first
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'labels.db'}"
+    return request.getfixturevalue("postgres_url")
+
+
+def test_no_double_issue_by_several_processes(url):
+    """Twelve clients in three processes, who also skip, release, renew and vanish."""
+    heard, _, records = lease_many(url, processes=3, threads=4, leases=1_000, lease_seconds=0.5)
+    assert heard.faults == []
+    assert len(heard.tasks) >= 999
+    assert audit(records, heard.tasks) == []
+    assert lost(records, heard.acknowledged) == []
+    labels = [record for record in records if record.kind == "label"]
+    assert len({record.item for record in labels}) > 500
+
+
+def test_no_double_issue_with_two_labels_for_each_item(tmp_path):
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    heard, _, records = lease_many(url, processes=2, threads=4, leases=300, items=100, labels_per_item=2)
+    assert heard.faults == audit(records, heard.tasks) == lost(records, heard.acknowledged) == []
+
+
+def test_the_audit_finds_a_double_issue(desk, store):
+    """Or the tests above hold of nothing."""
+    (task,) = desk.next("ada")
+    (other,) = Desk(open_store(None), [task.item], clock=lambda: 1_000.0).next("bob")
+    body = {"token": other.token, "at": 1_000.0, "until": 1_090.0}
+    store.append([Record("forged", "main", "lease", text_of(task.item), body, "bob")])
+    told = [(task.token, task.item, "ada"), (other.token, other.item, "bob")]
+    (fault,) = audit(store.read("main"), told)
+    assert "was given to bob with 1 leases, 1 needed" in fault
+    assert desk.next("bob")[0].item != task.item  # and the desk does not believe it
+    assert lost(store.read("main"), ["forged", "never"]) == ["never"]
+
+
+# ---- R4: repeats ---------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=200)
+def test_requests_sent_again_and_again_end_as_if_sent_once(seed):
+    check(seed)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=50)
+def test_labels_in_any_order_are_the_same_labels(seed):
+    check_any_order(seed)
+
+
+# ---- R5: a lost lease ----------------------------------------------------------------------------------------------
+
+
+@given(st.floats(90, 10_000), st.booleans(), st.booleans(), st.integers(1, 3))
+@settings(max_examples=40)
+def test_who_sleeps_past_the_lease_loses_the_item_and_not_the_answer(slept, answered, skips, size):
+    store, clock = open_store(None), Clock()
+    one, two = (Desk(store, ITEMS, clock=clock) for _ in range(2))
+    mine = one.next("ada", size=size)
+    clock.now += slept
+    theirs = two.next("bob", size=6)
+    assert {task.item for task in mine} <= {task.item for task in theirs}  # free again as soon as the time is over
+    (second,) = [task for task in theirs if task.item == mine[0].item]
+    if answered:
+        assert two.answer("bob", second.item, "spam", key="bob", token=second.token).kept == "counted"
+    assert one.renew("ada", [task.token for task in mine]) == []
+    if skips:
+        receipt = one.skip("ada", mine[0].item, "unclear", key="ada", token=mine[0].token)
+    else:
+        receipt = one.answer("ada", mine[0].item, "ham", key="ada", token=mine[0].token)
+    assert receipt.kept == "late"
+    assert "ada" in [record.key for record in store.read("main")]
+    if not skips:
+        found = one.labels()[mine[0].item]
+        assert found.votes == ({"bob": "spam", "ada": "ham"} if answered else {"ada": "ham"})
+        assert found.label == ("spam" if answered else "ham")
+    if not answered:
+        kept = two.answer("bob", second.item, "spam", key="bob", token=second.token).kept
+        assert kept == ("counted" if skips else "late")
+
+
+def test_who_sleeps_past_the_lease_and_nobody_needed_the_item_loses_nothing(desk, clock):
+    (task,) = desk.next("ada")
+    clock.now += 5_000
+    assert desk.renew("ada", [task.token]) == [task.token]
+    clock.now += 5_000
+    assert desk.answer("ada", task.item, "ham", key="k1", token=task.token).kept == "counted"

@@ -1,0 +1,192 @@
+"""Tables and arrays as items, and files that are malformed in every way: nothing is lost silently."""
+
+import json
+
+import malformed
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from askwell.items import ShownImage, ShownRow, ShownText, is_prose, open_items
+
+PROSE = [f"message number {i} about something else" for i in range(30)]
+
+
+def write(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def picture(path):
+    from PIL import Image
+
+    path.parent.mkdir(exist_ok=True, parents=True)
+    Image.new("RGB", (4, 3), "red").save(path)
+
+
+# ---- what is shown ----
+
+
+def test_a_column_of_texts(tmp_path):
+    path = write(tmp_path / "a.csv", 'key,text,who\n7,first one,x\n007,"two\nlines",y\n')
+    items = open_items(path, id="key", show="text")
+    assert (items.kind, items.ids, items.columns) == ("text", ("7", "007"), ("text", "who"))
+    assert items.show("007") == ShownText("two\nlines")
+    assert items.take([1, 0]) == ["two\nlines", "first one"]
+    assert "7" in items
+    assert 7 not in items
+    with pytest.raises(
+        ValueError, match=r"item must be the id of one of the 2 items of a.csv \('7', '007'\), but it is 7"
+    ):
+        items.show(7)
+
+
+def test_several_columns_are_a_row(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"a": 1.50, "b": null, "c": true}\n\n{"a": 2, "c": false, "d": "x"}\n')
+    items = open_items(path, show=["c", "a", "b"])
+    assert (items.kind, items.ids) == ("table", ("1", "3")), "ids are the file's numbers of rows"
+    assert items.show("1") == ShownRow((("c", "true"), ("a", "1.5"), ("b", "")))
+    assert items.take([1]).columns["d"] == ["x"]
+    assert items.take([1]).place(0) == "a.jsonl:3"
+
+
+@pytest.mark.parametrize(("columns", "hide", "kind", "shown"), [
+    ({"text": PROSE}, (), "text", ("text",)),
+    ({"text": PROSE, "town": ["Oslo"] * 30, "n": range(30)}, (), "text", ("text",)),
+    ({"text": PROSE, "town": ["Oslo"] * 30}, ("text",), "text", ("town",)),
+    ({"text": PROSE, "more": PROSE, "n": range(30)}, (), "table", ("text", "more", "n")),
+    ({"town": ["Oslo"] * 30, "n": range(30), "y": ["a"] * 30}, ("y",), "table", ("town", "n")),
+    ({"n": range(30)}, (), "table", ("n",)),
+])  # fmt: skip
+def test_what_is_shown_where_nothing_is_said(tmp_path, columns, hide, kind, shown):
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    items = open_items(path, hide=hide)
+    assert (items.kind, items.shown) == (kind, shown)
+    assert len(items) == 30
+
+
+def test_prose():
+    assert is_prose(PROSE)
+    assert not is_prose(PROSE[:20])
+    assert not is_prose(["Ada Lovelace", "Alan Turing"] * 50)
+    assert not is_prose([f"{first} {last}" for first in "abcdef" for last in "uvwxyz"])
+    assert not is_prose(np.arange(50.0))
+
+
+def test_long_texts_and_wide_rows_are_cut(tmp_path):
+    path = write(tmp_path / "a.jsonl", json.dumps({"text": "x" * 25_000}))
+    items = open_items(path, show="text")
+    assert items.show("1") == ShownText("x" * 20_000, 5_000)
+    assert items.show("1", whole=True) == ShownText("x" * 25_000)
+    row = open_items(path, kind="table").show("1").cells[0][1]
+    assert len(row) == 2_001
+    np.save(tmp_path / "a.npy", np.zeros((2, 70)))
+    wide = open_items(tmp_path / "a.npy")
+    assert (len(wide.show("1").cells), wide.show("1").more) == (60, 10)
+    assert len(wide.show("1", whole=True).cells) == 70
+
+
+def test_pictures_named_by_a_column(tmp_path):
+    picture(tmp_path / "pool" / "img" / "a.png")
+    write(tmp_path / "secret.png", (tmp_path / "pool" / "img" / "a.png").read_bytes())
+    write(tmp_path / "pool" / "no.png", "<svg/>")
+    path = write(tmp_path / "pool" / "a.csv", "file,n\nimg/a.png,1\nno.png,2\n../secret.png,3\n,4\nimg/b.png,5\n")
+    items = open_items(path, show="file")
+    assert (items.kind, items.ids) == ("image", ("2",))
+    assert items.show("2") == ShownImage(tmp_path / "pool" / "img" / "a.png", "image/png")
+    assert items.take([0]) == [tmp_path / "pool" / "img" / "a.png"]
+    assert [each.place for each in items.left_out] == ["a.csv:3", "a.csv:4", "a.csv:5", "a.csv:6"]
+    assert "by its content" in items.left_out[0].why
+    assert "below the folder" in items.left_out[1].why
+
+
+# ---- arrays ----
+
+
+def test_arrays(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[1.5, np.nan], [2.0, 3.0]], np.float32))
+    items = open_items(tmp_path / "a.npy")
+    assert (items.kind, items.ids, items.columns) == ("table", ("0", "1"), ("x0", "x1"))
+    assert items.show("0") == ShownRow((("x0", "1.5"), ("x1", "")))
+    np.save(tmp_path / "t.npy", np.array(["one", " ", "three"]))
+    items = open_items(tmp_path / "t.npy")
+    assert (items.kind, items.ids, items.kept) == ("text", ("0", "2"), [0, 2])
+    assert str(items.left_out[0]) == "t.npy:1: an empty text"
+
+
+@pytest.mark.parametrize("array", [
+    np.zeros(3), np.zeros((2, 2, 2)), np.zeros((2, 2), complex), np.array([["a"]]), np.zeros((0, 2)), np.array(1.0),
+    np.array(["", " "]),
+])  # fmt: skip
+def test_arrays_that_are_no_items(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(ValueError, match=r"a\.npy"):
+        open_items(tmp_path / "a.npy")
+
+
+def test_no_pickle_is_ever_loaded(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (tmp_path.joinpath("sprung").write_text, ("x",))
+
+    np.save(tmp_path / "a.npy", np.array([Trap()], object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"a\.npy is not a whole NumPy array"):
+        open_items(tmp_path / "a.npy")
+    for cut in range(0, 128, 9):
+        np.save(tmp_path / "b.npy", np.zeros((3, 2)))
+        write(tmp_path / "b.npy", (tmp_path / "b.npy").read_bytes()[:cut])
+        with pytest.raises(ValueError, match=r"b\.npy"):
+            open_items(tmp_path / "b.npy")
+    assert not (tmp_path / "sprung").exists()
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"show": "texd"}, "a.csv has no column 'texd'. Did you mean 'text'"),
+    ({"show": []}, "names none"),
+    ({"show": ["text", "n"], "kind": "text"}, "show must be one column for kind 'text'"),
+    ({"kind": "video"}, "kind must be one of text, image, table"),
+    ({"hide": ["text", "n"]}, "no column to show"),
+    ({"kind": "image", "show": "text"}, "no row that can be shown. The first: a.csv:2: 'hello' must be"),
+])  # fmt: skip
+def test_refusals(tmp_path, options, said):
+    path = write(tmp_path / "a.csv", "text,n\nhello,1\n")
+    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+        open_items(path, **options)
+    with pytest.raises(ValueError, match="there is no file"):
+        open_items(tmp_path / "b.csv")
+    with pytest.raises(ValueError, match="there is no file"):
+        open_items(tmp_path / "b.npy")
+
+
+# ---- malformed files (R11) ----
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(maker=st.sampled_from(malformed.MAKERS), rng=st.randoms(use_true_random=False))
+def test_malformed_files_lose_no_row_silently(tmp_path, maker, rng):
+    fault, form = maker
+    malformed.judged(malformed.FAULTS[fault][0](rng, form), tmp_path)
+
+
+def test_every_fault_is_met_as_it_should_be():
+    found = malformed.soak(2 * len(malformed.MAKERS))
+    assert {fault for fault, _ in found} == {*malformed.FAULTS}
+    for fault in ("none", "marks and line ends", "blank lines", "one column", "half a letter"):
+        assert not found[fault, "refused"], fault
+    for fault in ("an id twice", "an id missing", "a strange id", "ragged", "no object", "bad UTF-8", "NUL", "empty"):
+        assert not found[fault, "read"], fault
+
+
+def test_the_judge_sees_lost_rows(tmp_path):
+    lost = malformed.Case("a.csv", b"key,text\na,one\nb,two\n", rows=3)
+    with pytest.raises(AssertionError, match="rows in = rows out"):
+        malformed.judged(lost, tmp_path)
+    with pytest.raises(AssertionError):
+        malformed.judged(malformed.Case("a.csv", b"key,text\na,one\n", rows=1, texts={"a": "two"}), tmp_path)
+    with pytest.raises(AssertionError, match="should have been refused"):
+        malformed.judged(malformed.Case("a.csv", b"key,text\na,one\n", refused="a.csv:2"), tmp_path)

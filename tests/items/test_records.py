@@ -1,0 +1,47 @@
+"""Items by their ids."""
+
+import numpy as np
+import pytest
+
+from askwell.items import Items, LeftOut, ShownRow
+from askwell.items.records import cell_text, some_rows
+from askwell.tables import Table
+
+
+def table(n):
+    return Table("a.csv", {"n": np.arange(n), "s": [f"s{i}" if i else None for i in range(n)]}, range(2, n + 2))
+
+
+def test_positions_are_those_of_the_ids():
+    items = Items("a", "text", tuple(f"k{i}" for i in range(1000)), [f"text {i}" for i in range(1000)])
+    assert [items.position(f"k{i}") for i in (0, 17, 999)] == [0, 17, 999]
+    assert items.take(np.array([5, 3])) == ["text 5", "text 3"]
+    for wrong in ("k1000", 5, None, [1]):
+        with pytest.raises(ValueError, match="item must be the id of one of the 1,000 items of a"):
+            items.position(wrong)
+
+
+def test_rows_of_a_table():
+    items = Items("a.csv", "table", ("2", "3", "4"), range(3), table(3), ("s", "n"))
+    assert items.show("2") == ShownRow((("s", ""), ("n", "0")))
+    assert items.take([2, 0]).columns["s"] == ["s2", None]
+    assert items.columns == ("n", "s")
+
+
+def test_some_rows_keep_their_places():
+    whole = Table("a.csv", table(4).columns, range(2, 6), ("a", "b", "c", "d"))
+    part = some_rows(whole, np.array([3, 1]))
+    assert (part.ids, part.place(0), part.columns["n"].tolist()) == (("d", "b"), "a.csv:5", [3, 1])
+    assert whole.rows == 4
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (None, ""), (float("nan"), ""), (np.nan, ""), (3, "3"), (np.float32(0.5), "0.5"), (True, "true"),
+    (np.False_, "false"), ("007", "007"),
+])  # fmt: skip
+def test_values_as_text(value, text):
+    assert cell_text(value) == text
+
+
+def test_what_was_left_out_says_where():
+    assert str(LeftOut("a.csv:3", "nothing to show")) == "a.csv:3: nothing to show"

@@ -1,0 +1,208 @@
+"""Making a project: what is found, what is chosen, and nothing half-made left behind."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from mails import write_mails
+from PIL import Image
+
+from askwell.project import Settings, beginning, init_project, open_project, project_note
+from askwell.store import open_store
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_mails(tmp_path / "pool.csv", 40)
+    return tmp_path
+
+
+def tree(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def make(folder="p", **options):
+    return init_project(folder, **({"pool": "pool.csv", "classes": ["ham", "spam"], "show": "text"} | options))
+
+
+# ---- what is chosen ----
+
+
+def test_defaults_follow_the_data(place):
+    with make("texts") as project:
+        assert project.settings == Settings(
+            pool="../pool.csv", kind="text", classes=("ham", "spam"), features="text", model="linear", show=("text",)
+        )
+    (place / "numbers.csv").write_text("a,b\n" + "".join(f"{i},{i * i}\n" for i in range(9)))
+    with make("table", pool="numbers.csv", show=None) as project:
+        assert (project.settings.kind, project.settings.features, project.settings.model) == (
+            "table",
+            "columns",
+            "forest",
+        )
+    with make("mixed", show=["text", "truth"]) as project:
+        assert (project.settings.kind, project.settings.features, project.settings.model) == (
+            "table",
+            "columns",
+            "linear",
+        )
+    with make("found", show=None, features=["text"], label="truth", classes=None) as project:
+        assert (project.settings.kind, project.settings.show) == ("text", ("text",)), "the only prose"
+        assert (project.settings.features, project.settings.model) == (("text",), "linear")
+    (place / "img").mkdir()
+    for name in ("a", "b", "c"):
+        Image.new("RGB", (5, 5), {"a": "red", "b": "blue", "c": "green"}[name]).save(place / "img" / f"{name}.png")
+    with make("images", pool="img", show=None) as project:
+        assert (project.settings.kind, project.settings.features, project.settings.model) == (
+            "image",
+            "pixels",
+            "linear",
+        )
+        assert project.items.ids == ("a.png", "b.png", "c.png")
+    np.save(place / "x.npy", np.arange(80.0).reshape(40, 2) % 7)
+    with make("embedded", features="embeddings:x.npy") as project:
+        assert (project.settings.features, project.settings.model) == ("embeddings:../x.npy", "linear")
+        assert project.features()[0].shape == (40, 2)
+    with make("array", pool="x.npy", show=None) as project:
+        assert (project.settings.kind, project.settings.model) == ("table", "forest")
+
+
+def test_paths_are_as_seen_from_the_folder(place):
+    with make("deep/p") as project:
+        assert project.settings.pool == "../../pool.csv"
+    with make("absolute", pool=place / "pool.csv") as project:
+        assert project.settings.pool == str(place / "pool.csv")
+    (place / "own").mkdir()
+    write_mails(place / "own" / "pool.csv", 30)
+    with make("own", pool=place / "own" / "pool.csv") as project:
+        assert project.settings.pool == "pool.csv", "it moves with the folder"
+    assert tree(place / "own") == [
+        ".askwell",
+        ".askwell/features.npz",
+        "askwell.toml",
+        "labels.db",
+        "labels.db-lock",
+        "pool.csv",
+    ]
+
+
+def test_known_labels_are_told(place):
+    lines = (place / "pool.csv").read_text().splitlines()
+    lines[3] = lines[3].rsplit(",", 1)[0] + ","
+    (place / "pool.csv").write_text("\n".join(lines))
+    with make(label="truth", classes=None, id="key") as project:
+        assert project.settings.classes == ("ham", "spam")
+        labels = project.desk().labels()
+        assert len(labels) == 39
+        assert "m2" not in labels
+        assert all(labels[line.split(",")[0]].label == line.split(",")[-1] for line in lines[4:9])
+        assert [(person.name, person.labels) for person in project.desk().progress().people] == [("import", 39)]
+        assert "truth" not in project.items.shown
+        note = project_note(project)
+    assert "labels known at the start: 39, from the column truth" in note
+
+
+def test_rules_are_those_asked_for(place):
+    with make(budget=7, labels_per_item=2, lease_seconds=30) as project:
+        rules = project.desk().rules
+        assert (rules.budget, rules.labels_per_item, rules.most_labels, rules.lease_seconds) == (7, 2, 3, 30)
+
+
+def test_the_note_says_what_was_found_and_left_out(place):
+    with (place / "pool.csv").open("a") as file:
+        file.write("".join(f"x{i},,\n" for i in range(7)))
+    with make(id="key") as project:
+        lines = project_note(project).splitlines()
+    assert lines[0] == "pool: pool.csv, 40 items of kind text, shown by text"
+    assert lines[1:3] == ["  7 left out:", "  pool.csv:42: the column 'text' has nothing to show here"]
+    assert lines[7] == "  and 2 more"
+    assert lines[-1] == "model: linear; questions by epig, 10 at a time"
+    assert any(line.startswith("features: ") and "by TF-IDF" in line for line in lines)
+
+
+# ---- nothing half-made ----
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"pool": "no.csv"}, "there is no file"),
+    ({"targets": "no.csv"}, "there is no file"),
+    ({"classes": None}, "classes must be named"),
+    ({"classes": ["ham"]}, "two or more"),
+    ({"label": "truth", "classes": ["ham", "eggs"]}, r"pool.csv:\d+: the label column 'truth' holds 'spam'"),
+    ({"label": "nothing"}, "no column 'nothing'"),
+    ({"show": "texd"}, "Did you mean 'text'"),
+    ({"features": ["texd"]}, "Did you mean 'text'"),
+    ({"model": "gp", "classes": ["a", "b", "c"]}, "model gp is for two classes"),
+    ({"model": "no_such_module:make"}, "cannot be imported"),
+    ({"cost": "text"}, "cost column 'text' must hold a number"),
+    ({"cost": "truth"}, "cost column"),
+    ({"store": "mysql://x"}, "store must be one of"),
+    ({"store": "sqlite:///no/such/folder.db"}, "no folder"),
+    ({"colour": "red"}, "init_project has no option 'colour'"),
+    ({"score": "epgi"}, "Did you mean 'epig'"),
+    ({"template": "no.html"}, "template must be a file, but '../"),
+])  # fmt: skip
+@pytest.mark.parametrize("new", [True, False])
+def test_refusals_leave_nothing_behind(place, options, said, new):
+    if not new:
+        (place / "p").mkdir()
+        (place / "p" / "notes.txt").write_text("mine")
+    before = tree(place)
+    with pytest.raises(Exception, match=said) as fault:
+        make("p/q" if new else "p", **options)
+    assert type(fault.value).__name__ in ("ValueError", "StoreError")
+    assert tree(place) == before
+
+
+def test_what_others_put_there_meanwhile_stays(place, monkeypatch):
+    def busy(project):
+        (place / "p" / "results.txt").write_text("of another program")
+        raise ValueError("no")
+
+    monkeypatch.setattr(beginning, "_begin", busy)
+    with pytest.raises(ValueError, match="no"):
+        make()
+    assert tree(place / "p") == ["results.txt"]
+
+
+def test_a_folder_that_is_a_project_stays_as_it_is(place):
+    make().close()
+    before = {path: path.read_bytes() for path in (place / "p").rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match="is a project already"):
+        make()
+    assert {path: path.read_bytes() for path in (place / "p").rglob("*") if path.is_file()} == before
+    with pytest.raises(ValueError, match="is a file"):
+        make("pool.csv")
+
+
+def test_a_run_that_is_there_is_not_taken_over(place):
+    url = f"sqlite:///{place}/team.db"
+    make("one", store=url).close()
+    with pytest.raises(ValueError, match=r"has a run 'main' with records already\. Give run= another name"):
+        make("two", store=url)
+    assert not (place / "two").exists()
+    make("two", store=url, run="two").close()
+    with open_store(url) as store:
+        assert store.runs() == ["main", "two"]
+    with open_project("one") as one, open_project("two") as two:
+        (task,) = one.desk().next("ada")
+        one.desk().answer("ada", task.item, "ham", key="k")
+        assert two.desk().labels() == {}
+
+
+def test_killed_half_way_there_is_no_project(place):
+    """The settings appear last: before, the folder is no project, and init says what is in the way."""
+    code = (
+        "import os\nfrom askwell.project import beginning\n"
+        "beginning._begin = lambda project, begin=beginning._begin: (begin(project), os._exit(9))\n"
+        "beginning.init_project('p', pool='pool.csv', classes=['ham', 'spam'], show='text')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=place, env=os.environ, check=False)
+    assert found.returncode == 9
+    with pytest.raises(ValueError, match="there is no project"):
+        open_project("p")
+    with pytest.raises(ValueError, match="has a run 'main' with records already"):
+        make()
