@@ -2,5 +2,6 @@
 
 from askwell.engines.local import Local, Serial
 from askwell.engines.protocol import Engine, as_engine
+from askwell.engines.ray import Ray
 
-__all__ = ["Engine", "Local", "Serial", "as_engine"]
+__all__ = ["Engine", "Local", "Ray", "Serial", "as_engine"]

@@ -7,7 +7,10 @@ from askwell.workers import Fault
 
 __all__ = ["Engine", "as_engine"]
 
-KNOWN = "'serial', 'local', 'local:4' (processes)"
+KNOWN = (
+    "'serial', 'local', 'local:4' (processes), 'ray', 'ray:4' (workers of this machine), 'ray:auto', 'ray:host:6379', "
+    "'ray://host:10001' (of a cluster)"
+)
 
 
 @runtime_checkable
@@ -45,4 +48,14 @@ def as_engine(engine: Any) -> Engine:
         return Serial()
     if name == "local" and (not rest or rest.isdecimal()) and rest != "0":
         return Local(int(rest)) if rest else Local()
+    if name == "ray" and rest != "0":
+        return _ray(rest)
     raise ValueError(f"engine must be {KNOWN} or an object with a method run, but it is {engine!r}.")
+
+
+def _ray(rest: str) -> Engine:
+    from askwell.engines.ray import Ray
+
+    if rest.isdecimal():
+        return Ray(workers=int(rest))
+    return Ray(f"ray:{rest}" if rest.startswith("//") else rest or None)

@@ -290,8 +290,7 @@ class PrivateStoreContract:
 class StoreContract(PrivateStoreContract):
     """What every store must do: subclass it in a test file and override the fixture `opener`.
 
-    The tests open it in several processes, so `opener` must survive pickling: `functools.partial(MyStore, "address")`.
-    """
+    It is opened in several processes, so it must survive pickling: `functools.partial(MyStore, "address")`."""
 
     kills: ClassVar[int] = 5  # processes killed in the middle of writing
     appends: ClassVar[int] = 25  # of each of two processes that write at the same time
@@ -316,10 +315,12 @@ class StoreContract(PrivateStoreContract):
     def test_who_leaves_takes_nothing_from_those_who_stay(self, opener: Opener) -> None:
         with opener() as one, opener():
             one.append([Record("a", "run", "label", "1", {})])
-            elsewhere(write, opener, "b", 1)[0].join(20)
+            process, line = elsewhere(write, opener, "b", 1)
+            process.join(20)
             one.append([Record("c", "run", "label", "1", {})])
         with opener() as again:
             assert [record.key for record in again.read("run")] == ["a", "b 0", "c"]
+        line.close()
 
     def test_sessions_see_each_other(self, opener: Opener) -> None:
         with opener() as one:
