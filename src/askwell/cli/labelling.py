@@ -335,7 +335,10 @@ def serve(folder: Path, host: str, port: int, token: str | None, names: tuple[st
         with open_project(folder) as project:
             wanted = project.settings
             training = Retraining(
-                project.folder, every_labels=wanted.retrain_every, every_seconds=wanted.retrain_seconds
+                project.folder,
+                every_labels=wanted.retrain_every,
+                every_seconds=wanted.retrain_seconds,
+                store=project.store(),
             )
             app = create_app(
                 project.desk(),
