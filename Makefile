@@ -7,7 +7,7 @@ BIN := .venv/bin
 demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
 	$(BIN)/askwell demo
 
-test: .venv/dev .venv/postgres ## lint, types, layers, tests with warnings as errors, executed docs
+test: .venv/dev .venv/postgres .venv/browser ## lint, types, layers, tests with warnings as errors, executed docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -43,12 +43,17 @@ clean:
 # torch is pinned here, not in pyproject.toml: the tests want one known build, users bring their own.
 .venv/dev: pyproject.toml | .venv/pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[torch,postgres,parquet,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[torch,web,postgres,parquet,remote,label-studio,dev]"
 	touch $@ .venv/core
 
 # A PostgreSQL server for the tests of the team store; where none can be installed those tests say so and are skipped.
 .venv/postgres: scripts/postgres | .venv/pip
 	scripts/postgres
+	touch $@
+
+# Chromium for the tests of the page; where it cannot be installed those tests say so and are skipped.
+.venv/browser: scripts/browser | .venv/pip
+	scripts/browser
 	touch $@
 
 .venv/docs: pyproject.toml | .venv/pip

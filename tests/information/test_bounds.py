@@ -105,7 +105,9 @@ def test_top_of_parts_in_any_order_is_that_of_the_whole(world, data):
     spans = data.draw(st.permutations(list(zip([0, *cuts], [*cuts, n], strict=True))))
     best, floor = [], -np.inf
     for start, stop in spans:
-        index, found = askwell.top_epig(probs[start:stop], targets, min(size, stop - start), weights=weights, floor=floor)
+        index, found = askwell.top_epig(
+            probs[start:stop], targets, min(size, stop - start), weights=weights, floor=floor
+        )
         best = sorted([*best, *((-score, start + place) for place, score in zip(index, found, strict=True))])[:size]
         floor = -best[-1][0] if len(best) == size else -np.inf
     order, scores = askwell.top_epig(probs, targets, size, weights=weights)

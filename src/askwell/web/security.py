@@ -1,0 +1,250 @@
+"""Who may talk to the page: hosts, origins, sizes and headers on every request, and who is signed in.
+
+The page is for one machine unless a token says otherwise. A session is a signed cookie with a name in it; nothing is
+kept on the server, so a restart signs nobody out as long as the token stays.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias, final
+from urllib.parse import urlsplit
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+
+__all__ = ["Guard", "Sessions", "Tries", "check_hosts"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+SHORTEST_TOKEN = 8  # letters
+LARGEST_BODY = 64 * 1024  # bytes of a request
+SESSION = 30 * 24 * 3600  # seconds
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),  # with "no-referrer" a browser sends its own forms with "Origin: null"
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+
+
+def check_hosts(hosts: Sequence[str], token: str | None) -> frozenset[str]:
+    """The names under which the page may be asked for, in small letters; refuses to leave this machine without a token.
+
+    >>> sorted(check_hosts(["localhost", "LAB.example.org"], "correct horse"))
+    ['lab.example.org', 'localhost']
+    """
+    names = frozenset(host.strip("[]").lower() for host in hosts)
+    if isinstance(hosts, str) or not names or "" in names:
+        raise ValueError(f'hosts must be a list of names like ["127.0.0.1", "localhost"], but it is {hosts!r}.')
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise ValueError(
+            f"token must have at least {SHORTEST_TOKEN} letters, but it has {len(token)}. "
+            "Try the one that python -c 'import secrets; print(secrets.token_urlsafe(16))' prints."
+        )
+    if token is None and not names <= LOOPBACK:
+        far = ", ".join(sorted(names - LOOPBACK))
+        raise ValueError(
+            f"a page that others can reach ({far}) needs a token, but token is None. "
+            'Give one with token="...", or stay on this machine with hosts=["127.0.0.1", "localhost"].'
+        )
+    return names
+
+
+# ---- every request -------------------------------------------------------------------------------------------------
+
+
+@final
+class Guard:
+    """Stands before the app: refuses foreign hosts, foreign origins and large bodies, and adds the headers.
+
+    The host is compared because a foreign page can make its own name point to this machine (DNS rebinding); the origin,
+    because a browser sends cookies along with what another page makes it send.
+    """
+
+    def __init__(self, app: App, *, hosts: frozenset[str], largest: int = LARGEST_BODY) -> None:
+        self._app, self._hosts, self._largest = app, hosts, largest
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _dressed(message.get("headers", ()), scope["path"])
+            await send(message)
+
+        refusal = refused(scope["method"], scope["headers"], self._hosts)
+        if refusal:
+            await _say(dressed, 403, refusal)
+            return
+        body = await _body(scope["headers"], receive, self._largest)
+        if body is None:
+            await _say(dressed, 413, f"a request may have at most {self._largest} bytes.")
+            return
+        await self._app(scope, _replay(body, receive), dressed)
+
+
+def refused(method: str, headers: Iterable[tuple[bytes, bytes]], hosts: frozenset[str]) -> str | None:
+    """Why a request may not pass, judged by its Host, Origin and Sec-Fetch-Site; None if it may.
+
+    >>> refused("POST", [(b"host", b"evil.example")], frozenset({"localhost"}))
+    "this page is not served under the host 'evil.example'."
+    """
+    found: dict[bytes, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name.lower(), []).append(value.decode("latin-1"))
+    host = found.get(b"host", [])
+    if len(host) != 1 or _hostname(host[0]) is None:
+        return "a request needs one Host header."
+    if "*" not in hosts and _hostname(host[0]) not in hosts:
+        return f"this page is not served under the host {host[0][:80]!r}."
+    for origin in found.get(b"origin", []):
+        if urlsplit(origin).netloc.lower() != host[0].lower():
+            return f"requests from the origin {origin[:80]!r} are not answered."
+    site = found.get(b"sec-fetch-site", ["none"])[0]
+    if method not in ("GET", "HEAD") and site not in ("same-origin", "none"):
+        return "requests that other sites make a browser send are not answered."
+    return None
+
+
+def _hostname(netloc: str) -> str | None:
+    """`localhost` of `localhost:8000`, `::1` of `[::1]:8000`; None of what is no host."""
+    try:
+        parts = urlsplit(f"//{netloc}")
+        parts.port  # noqa: B018 - raises if it is no number
+    except ValueError:
+        return None
+    clean = not (parts.username or parts.path or parts.query or parts.fragment)
+    return parts.hostname if clean else None
+
+
+def _dressed(headers: Iterable[tuple[bytes, bytes]], path: str) -> list[tuple[bytes, bytes]]:
+    given = list(headers)
+    names = {name.lower() for name, _ in given}
+    keep = b"no-cache" if path.startswith("/static/") else b"no-store"
+    extra = [*HEADERS, (b"cache-control", keep)]
+    return given + [(name, value) for name, value in extra if name not in names]
+
+
+async def _body(headers: Iterable[tuple[bytes, bytes]], receive: Receive, largest: int) -> bytes | None:
+    """The whole body, or None if it is too large: what an app reads is then small, whoever sends it."""
+    for name, value in headers:
+        if name.lower() == b"content-length" and (not value.isdigit() or int(value) > largest):
+            return None
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":  # gone
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > largest:
+            return None
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    messages = deque([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return replayed
+
+
+async def _say(send: Send, status: int, detail: str) -> None:
+    body = json.dumps({"detail": detail}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+# ---- who is signed in ----------------------------------------------------------------------------------------------
+
+
+@final
+class Sessions:
+    """Names in signed cookies.
+
+    >>> sessions = Sessions(token="correct horse")
+    >>> sessions.admits("wrong horse"), sessions.admits("correct horse")
+    (False, True)
+    >>> sessions.who(sessions.cookie("ada")), sessions.who("forged")
+    ('ada', None)
+    """
+
+    def __init__(self, *, token: str | None) -> None:
+        self._token = token
+        secret = secrets.token_bytes(32) if token is None else hashlib.sha256(b"askwell" + token.encode()).digest()
+        self._signer = URLSafeTimedSerializer(secret, salt="askwell.session")
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether a name alone is not enough."""
+        return self._token is not None
+
+    def admits(self, token: str) -> bool:
+        """Whether this is the token; takes the same time whatever it is compared with."""
+        if self._token is None:
+            return True
+        return hmac.compare_digest(
+            hashlib.sha256(token.encode("utf-8", "replace")).digest(), hashlib.sha256(self._token.encode()).digest()
+        )
+
+    def cookie(self, who: str) -> str:
+        """What a browser keeps."""
+        return str(self._signer.dumps({"who": who}))
+
+    def who(self, cookie: str | None) -> str | None:
+        """The name in a cookie that was signed here and is not too old."""
+        try:
+            content = self._signer.loads(cookie or "", max_age=SESSION)
+        except (BadSignature, UnicodeError):
+            return None
+        who = content.get("who") if isinstance(content, dict) else None
+        return who if isinstance(who, str) else None
+
+
+@final
+class Tries:
+    """How often each address failed lately: after `most` failures in `seconds` it has to wait.
+
+    >>> tries = Tries(most=1, seconds=60, clock=lambda: 0.0)
+    >>> tries.wait("10.0.0.7"), tries.failed("10.0.0.7"), tries.wait("10.0.0.7")
+    (0, None, 60)
+    """
+
+    def __init__(self, *, most: int = 10, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._failures: dict[str, deque[float]] = {}
+
+    def failed(self, address: str) -> None:
+        """Remember a failure; forgets addresses that behaved since."""
+        now = self._clock()
+        self._failures.setdefault(address, deque(maxlen=self._most)).append(now)
+        for other in [a for a, times in self._failures.items() if times[-1] < now - self._seconds]:
+            del self._failures[other]
+
+    def wait(self, address: str) -> int:
+        """Seconds until this address may try again; 0 if it may."""
+        times = self._failures.get(address, deque())
+        if len(times) < self._most:
+            return 0
+        left = times[0] + self._seconds - self._clock()
+        return max(0, round(left + 0.5)) if left > 0 else 0

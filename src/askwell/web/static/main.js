@@ -1,0 +1,328 @@
+// The labelling page: keys and buttons on one side, leases and outbox on the other.
+import { drawCurve, redrawCurve } from "./curve.js";
+import { Leases } from "./leases.js";
+import { Outbox } from "./outbox.js";
+import { onSignedOut, post, request, uuid } from "./server.js";
+import { element, filterClasses, keysOf, markClass, showClasses, showItem, showNothing, showWhy } from "./stage.js";
+
+const BEAT = 4000; // milliseconds between two looks at the progress
+const $ = (id) => document.getElementById(id);
+const { who, project, token: needsToken } = document.body.dataset;
+const where = { place: $("item"), id: $("item-id") };
+const state = { rules: null, shown: null, since: 0, undoing: false };
+
+// ---- saving ----
+
+const PATHS = { label: "/api/answers", skip: "/api/skips" };
+const send = ({ kind, key, body }) => post(PATHS[kind], { key, ...body });
+
+function showSaved() {
+  const waiting = outbox.entries.length;
+  const trouble = outbox.fault || leases.fault;
+  const lost = outbox.refused.length;
+  const [now, words] = lost ? ["waiting", `${lost} refused`]
+    : waiting && trouble ? ["waiting", `${waiting} not saved yet`]
+      : waiting ? ["saving", "Saving…"]
+        : trouble ? ["waiting", "No connection"]
+          : ["saved", "All saved"];
+  const saved = $("saved");
+  saved.dataset.state = now;
+  if (saved.textContent !== words) saved.textContent = words;
+  saved.title = trouble;
+  $("refused-button").hidden = !lost;
+}
+
+function say(words) {
+  $("note").textContent = words;
+}
+
+const outbox = await Outbox.open({
+  project, who, send,
+  changed: () => {
+    showSaved();
+    if (!outbox.entries.length) {
+      leases.fill();
+      refreshSoon();
+    }
+  },
+});
+const leases = new Leases({ unsent: () => outbox.entries.length, changed: () => { showSaved(); show(); } });
+
+addEventListener("beforeunload", (event) => {
+  if (outbox.entries.length && !outbox.safe) event.preventDefault(); // no storage to keep them in
+});
+addEventListener("pagehide", () => leases.release());
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+onSignedOut(async () => {
+  if (needsToken === "no") return signIn("");
+  const dialog = $("again");
+  if (!dialog.open) dialog.showModal();
+  return new Promise((resolve) => {
+    $("again-form").onsubmit = async (event) => {
+      event.preventDefault();
+      if (await signIn($("again-token").value)) {
+        dialog.close();
+        resolve(true);
+      }
+    };
+    dialog.onclose = () => resolve(false);
+  });
+});
+
+async function signIn(token) {
+  try {
+    await post("/api/sign-in", { name: who, token }, { again: false });
+    return true;
+  } catch (refusal) {
+    $("again-wrong").textContent = refusal.message;
+    $("again-wrong").hidden = false;
+    return false;
+  }
+}
+
+// ---- the stage ----
+
+function show() {
+  const task = leases.now;
+  const idle = !task;
+  for (const button of $("classes").children) button.disabled = idle;
+  $("skip-button").disabled = idle;
+  $("why-button").hidden = idle;
+  if (!task) {
+    state.shown = null;
+    $("why").hidden = true;
+    showNothing(...nothing(), where);
+    return;
+  }
+  if (state.shown === task.token) return;
+  state.shown = task.token;
+  state.since = performance.now();
+  showItem(task, where);
+  markClass($("classes"), task.was ?? null, "was");
+  if (!$("why").hidden) showWhy(task, $("why"));
+}
+
+function nothing() {
+  if (leases.idle) return ["Welcome back", "Press a key to go on."];
+  if (!leases.asked) return leases.fault ? ["No connection", `${leases.fault} Trying again.`] : ["One moment", "The first item is on its way."];
+  if (outbox.entries.length) return ["Waiting for the server", "Your answers are kept in this browser and are sent as soon as it is back."];
+  if (leases.closed) return ["Done", leases.closed];
+  return ["Nothing for you right now", "Others are labelling what is left. This page looks again by itself."];
+}
+
+function leave(entry) {
+  const task = leases.take();
+  if (!task) return;
+  say("");
+  const seconds = Math.min((performance.now() - state.since) / 1000, 86400);
+  outbox.put({ ...entry(task, Math.round(seconds * 100) / 100), key: uuid() });
+  show();
+}
+
+function choose(label) {
+  if (!leases.now || state.undoing) return;
+  flash(label);
+  leave((task, seconds) => ({ kind: "label", body: { item: task.item, label, token: task.token, seconds } }));
+  if ($("search").value) {
+    $("search").value = "";
+    filterClasses($("classes"), "");
+  }
+}
+
+function skip(reason) {
+  leave((task) => ({ kind: "skip", body: { item: task.item, reason, token: task.token } }));
+}
+
+function flash(label) {
+  markClass($("classes"), label, "chosen");
+  setTimeout(() => markClass($("classes"), null, "chosen"), 160);
+}
+
+async function undo() {
+  if (state.undoing) return;
+  state.undoing = true;
+  say("");
+  try {
+    if (!(await outbox.settled(4000))) {
+      say("Undo works again when everything is saved.");
+      return;
+    }
+    const { undone, task } = await post("/api/undo", { key: uuid() });
+    if (!undone) say("There is nothing to take back.");
+    else {
+      say(undone.kind === "label" ? `Taken back: ${undone.label}` : "The skip is taken back.");
+      if (task) leases.putFirst({ ...task, was: undone.label });
+      state.shown = null;
+      show();
+      refreshSoon();
+    }
+  } catch (refusal) {
+    say(refusal.message);
+  } finally {
+    state.undoing = false;
+  }
+}
+
+async function loadRules() {
+  try {
+    const rules = await request("GET", "/api/rules");
+    const before = JSON.stringify(state.rules?.classes);
+    state.rules = rules;
+    if (before === JSON.stringify(rules.classes)) return;
+    showClasses(rules.classes, $("classes"), choose);
+    $("search-row").hidden = rules.classes.length <= 10;
+    for (const button of $("classes").children) button.disabled = !leases.now;
+  } catch { /* asked again at the next beat */ }
+}
+
+// ---- keys ----
+
+function openDialog(id) {
+  const dialog = $(id);
+  if (!document.querySelector("dialog[open]")) dialog.showModal();
+  return dialog;
+}
+
+function toggleWhy() {
+  const hidden = !$("why").hidden || !leases.now;
+  $("why").hidden = hidden;
+  $("why-button").setAttribute("aria-expanded", String(!hidden));
+  if (!hidden) showWhy(leases.now, $("why"));
+}
+
+function openSkip() {
+  if (!leases.now) return;
+  $("reason").value = "";
+  openDialog("skip");
+}
+
+function openClasses() {
+  openDialog("edit");
+  htmx.trigger("#class-list", "open");
+}
+
+const COMMANDS = { s: openSkip, u: undo, w: toggleWhy, e: openClasses, "?": () => openDialog("help") };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const dialog = document.querySelector("dialog[open]");
+  const typing = event.target.matches("input, textarea, select");
+  const digit = /^(?:Digit|Numpad)([0-9])$/.exec(event.code)?.[1]; // by place, so that every keyboard has them
+  if (dialog?.id === "skip" && digit && !typing) {
+    const button = $("skip-form").querySelectorAll(".reasons button")[digit - 1];
+    if (button) {
+      event.preventDefault();
+      button.click();
+    }
+    return;
+  }
+  if (dialog || typing || event.repeat) return;
+  const key = event.key.toLowerCase();
+  if (key === "/" && !$("search-row").hidden) {
+    event.preventDefault();
+    $("search").focus();
+    return;
+  }
+  const keys = keysOf(state.rules?.classes ?? []);
+  const name = keys.get(digit ?? key);
+  const command = COMMANDS[key];
+  if (command) {
+    event.preventDefault();
+    command();
+  } else if (name !== undefined) {
+    event.preventDefault();
+    choose(name);
+  }
+});
+
+$("search").addEventListener("input", () => filterClasses($("classes"), $("search").value));
+$("search").addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    $("search").value = "";
+    filterClasses($("classes"), "");
+    $("search").blur();
+  } else if (event.key === "Enter") {
+    const first = filterClasses($("classes"), $("search").value);
+    if (first !== null) {
+      choose(first);
+      $("search").blur();
+    }
+  }
+});
+$("skip-form").addEventListener("submit", (event) => skip((event.submitter?.value || $("reason").value.trim() || "no reason given").slice(0, 300)));
+$("skip-button").addEventListener("click", openSkip);
+$("undo-button").addEventListener("click", undo);
+$("edit-button").addEventListener("click", openClasses);
+$("why-button").addEventListener("click", toggleWhy);
+$("refused-button").addEventListener("click", () => {
+  $("refused-list").replaceChildren(...outbox.refused.map(({ body, why }) => element("li", {}, `${body.item}: ${body.label ?? "skipped"}. ${why}`)));
+  openDialog("refused");
+});
+$("refused-form").addEventListener("submit", (event) => {
+  if (event.submitter?.value === "again") outbox.retry();
+  if (event.submitter?.value === "discard") outbox.discard();
+});
+$("help-button").addEventListener("click", () => openDialog("help"));
+for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
+$("theme").addEventListener("click", () => {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
+  const next = now === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try { localStorage.setItem("askwell-theme", next); } catch { /* for this page only */ }
+  redrawCurve();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCurve);
+addEventListener("resize", redrawCurve);
+document.addEventListener("click", (event) => {
+  const menu = document.querySelector(".person");
+  if (menu.open && !menu.contains(event.target)) menu.open = false;
+});
+
+// ---- how it goes ----
+
+let soon = 0;
+
+function refresh() {
+  htmx.trigger("#live", "refresh");
+}
+
+function refreshSoon() {
+  clearTimeout(soon);
+  soon = setTimeout(refresh, 300);
+}
+
+const opened = new Set(); // what the person unfolded stays so when the panel is new
+document.body.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.target.id !== "live") return;
+  opened.clear();
+  for (const details of event.target.querySelectorAll("details[open]")) opened.add(details.id);
+});
+document.body.addEventListener("htmx:afterSettle", (event) => {
+  if (event.target.id === "live") {
+    for (const id of opened) if ($(id)) $(id).open = true;
+    if ($("curve")) drawCurve($("curve"));
+  }
+  if (event.target.id === "class-list") loadRules();
+});
+
+function beat() {
+  if (document.hidden) return;
+  refresh();
+  loadRules();
+  if (!leases.now || leases.fault) leases.fill().then(show);
+}
+
+setInterval(beat, BEAT);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { beat(); leases.renew(); } });
+addEventListener("online", () => leases.fill());
+
+refresh();
+await loadRules();
+show();
+await Promise.race([outbox.flush(), new Promise((resolve) => setTimeout(resolve, 3000))]); // first what waits, then new items
+await leases.fill();
+const lease = state.rules?.lease_seconds ?? 90;
+setInterval(() => leases.renew(), 1000 * Math.max(2, Math.min(20, lease / 4)));
+document.body.dataset.ready = "yes";

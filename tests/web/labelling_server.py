@@ -1,0 +1,62 @@
+"""A labelling server in a process of its own, over real texts: the first paragraphs of Python's own manual.
+
+`python labelling_server.py URL PORT TITLE [TOKEN]` serves until it is killed.
+"""
+
+import inspect
+import math
+import os
+import shutil
+import socket
+import statistics
+import sys
+import urllib.request
+
+from askwell.desk import Desk
+from askwell.items import Items
+from askwell.store import open_store
+
+FAMILIES = {"maths": (math, statistics), "files": (os, shutil), "network": (socket, urllib.request)}
+CLASSES = tuple(FAMILIES)
+
+
+def texts():
+    """(text, what it is about), in a fixed order that mixes the families."""
+    found = {}
+    for family, modules in FAMILIES.items():
+        for module in modules:
+            for name, thing in inspect.getmembers(module, callable):
+                text = (inspect.getdoc(thing) or "").split("\n\n")[0].strip()
+                if len(text) > 20 and not name.startswith("_"):
+                    found.setdefault(text, family)
+    return sorted(found.items(), key=lambda pair: pair[0][::-1])
+
+
+PAIRS = texts()
+ITEMS = Items("manual", "text", tuple(f"text-{n}" for n in range(len(PAIRS))), [text for text, _ in PAIRS])
+TRUTH = {item: family for item, (_, family) in zip(ITEMS.ids, PAIRS, strict=True)}
+
+
+def free_port():
+    """A port that nobody listens on."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def main(url, port, title, token=None):
+    """Serve."""
+    import uvicorn
+
+    from askwell.web import create_app
+
+    with open_store(url) as store:
+        desk = Desk(store, ITEMS.ids)
+        if not desk.rules.classes:
+            desk.set_rules("start", classes=CLASSES, budget=500, lease_seconds=30)
+        app = create_app(desk, ITEMS, title=title, targets=ITEMS, token=token)
+        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

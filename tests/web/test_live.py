@@ -1,0 +1,66 @@
+"""What stands beside the item: made once for all who look, from the desk's progress and the trainer's words."""
+
+import pytest
+
+from askwell.web.live import FRESH, Live, curve_points, panel
+
+
+def round_of(labels, value, *, how="cross-validated", **more):
+    estimate = {"metric": "accuracy", "how": how, "value": value, "low": value - 0.1, "high": value + 0.1}
+    return {"round": labels, "labels": labels, "model": "linear", "estimate": estimate, **more}
+
+
+def test_an_empty_project(desk):
+    found = panel(desk.progress(), {})
+    assert (found.share, found.left, found.points, found.model, found.advice) == (0.0, "", [], "", None)
+    assert (found.busy, found.words, found.failed, found.ahead, found.most) == (False, "", "", "", 0)
+
+
+def test_the_share_is_of_the_budget_or_of_the_pool(desk):
+    desk.answer("ada", "a", "ham", key="k1")
+    assert panel(desk.progress(), {}).share == 1 / 50
+    desk.set_rules("ada", budget=None)
+    assert panel(desk.progress(), {}).share == 1 / 6
+
+
+def test_the_curve_has_one_kind_of_truth():
+    rounds = [round_of(10, 0.5), round_of(20, 0.6, how="held-out"), round_of(30, 0.7), round_of(30, 0.72)]
+    assert [point[:2] for point in curve_points(rounds)] == [(10, 0.5), (30, 0.72)]
+    assert curve_points([]) == []
+    bare = {"labels": 5, "estimate": {"metric": "accuracy", "value": 0.5}}
+    assert curve_points([bare]) == [(5, 0.5, 0.5, 0.5)]  # an estimate without an interval
+
+
+def test_a_failed_round_is_said_and_the_old_model_goes_on(desk):
+    advice = {"stop": True, "rule": "r", "why": "w"}
+    forecast = {"labels": 50, "gain": 0.012, "low": -0.002, "high": 0.0244}
+    desk.put_round(round_of(10, 0.5, advice=advice, next50=forecast))
+    desk.put_round({"round": 2, "failed": "no memory"})
+    found = panel(desk.progress(), {"training": True, "text": "no memory"})
+    assert (found.failed, found.words, found.busy) == ("no memory", "", True)  # once is enough
+    assert found.model == "Linear, fitted to 10 labels"
+    assert found.advice == advice
+    assert found.ahead == "50 more labels: +1.2 points expected (-0.2 to 2.4)"
+    assert (found.metric, found.how) == ("accuracy", "cross-validated")
+    desk.put_round(round_of(20, 0.6))
+    assert panel(desk.progress(), {}).failed == ""
+
+
+def test_progress_is_made_once_for_all(desk):
+    now, asked = [0.0], []
+    live = Live(desk, status=lambda: asked.append(1) or {"text": "resting"}, clock=lambda: now[0])
+    first = live.panel()
+    assert first.words == "resting"
+    desk.answer("ada", "a", "ham", key="k1")
+    assert live.panel() is first
+    now[0] = FRESH * 1.01
+    assert live.panel().progress.labels == 1
+    assert len(asked) == 2
+    assert Live(desk, status=None).status() == {}
+
+
+def test_a_failing_store_is_not_hidden(desk, store):
+    live = Live(desk, status=None, clock=lambda: 0.0)
+    store.close()
+    with pytest.raises(Exception, match="closed"):
+        live.panel()
