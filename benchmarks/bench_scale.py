@@ -5,6 +5,7 @@ folder, where the next run finds them, and measures each case in a fresh process
 """
 
 import argparse
+import json
 import math
 import os
 import subprocess
@@ -87,8 +88,6 @@ def found(*, pool: str, model: str, engine: str | None) -> dict[str, Any]:
 
 def watched(**case: Any) -> dict[str, Any]:
     """`found` in a fresh process, with the CPU-seconds and the highest resident memory of it and all its children."""
-    import json
-
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.measure", "benchmarks.bench_scale:found"]
     with subprocess.Popen(
         [*command, json.dumps(case)],

@@ -41,6 +41,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "hypothesis": {"store/contract.py"},
     "psycopg": {"store/postgres.py"},
     "pytest": {"store/contract.py"},
+    "ray": {"engines/ray.py"},
     "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
     "pyarrow": {"project/formats.py", "rows/parquet.py", "tables/reading.py"},
     "fsspec": {"rows/places.py"},

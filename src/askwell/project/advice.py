@@ -203,7 +203,9 @@ def stop_advice(points: Sequence[Point]) -> Advice:
         return Advice(False, RULE, "There has been no round yet.")
     present = signs(points)
     if present[0].there is None:
-        return Advice(False, RULE, f"It is too early to tell: there must be a model from before the last {MORE} labels.")
+        return Advice(
+            False, RULE, f"It is too early to tell: there must be a model from before the last {MORE} labels."
+        )
     now, before = _speak(present), len(points) > 1 and _speak(signs(points[:-1]))
     said = "; ".join(f"{sign.text} ({ANSWERS[sign.there]})" for sign in present)
     once = " It takes two rounds in a row." if now and not before else ""

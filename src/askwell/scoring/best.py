@@ -201,11 +201,14 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
     best, screened = _Best(how.size), 0
     for part, probs in question.chunks(piece=span, shown=how.shown, clock=clock):
         with clock("score"):
-            keep = _kept(question, probs, how.bar)
-            screened += len(probs) - len(keep)
+            positions = question.asked[part]
+            if how.bar > -np.inf:
+                keep = _kept(question, probs, how.bar)
+                screened += len(probs) - len(keep)
+                positions, probs = positions[keep], probs[keep]
             least = max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
-            places, scores = _best_of_chunk(question, how.score, how.size, part, probs[keep], least)
-            best.add(question.asked[part][keep[places]], scores)
+            places, scores = _best_of_chunk(question, how.score, how.size, part, probs, least)
+            best.add(positions[places], scores)
     return {"positions": best.positions.tolist(), "scores": best.scores.tolist(), "screened": screened}
 
 
@@ -251,8 +254,6 @@ def _bar(question: Question, screen: float | None) -> float:
 
 def _kept(question: Question, probs: np.ndarray, bar: float) -> np.ndarray:
     """The places of items that pass the screen."""
-    if bar == -np.inf:
-        return np.arange(len(probs))
     scores = epig_quadratic(probs, question.target_probs, weights=question.weights)
     return np.flatnonzero(np.asarray(scores) >= bar)
 

@@ -60,6 +60,10 @@ class Question:
     positions: np.ndarray | None = None
     rng: Callable[[str], np.random.Generator] = lambda purpose: rng_for(0, 0, purpose)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: what was worked out of the targets, not a list of all rows."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("asked", "items")}
+
     @cached_property
     def items(self) -> Pool:
         """The pool, with ids."""
