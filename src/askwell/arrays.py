@@ -22,6 +22,7 @@ __all__ = [
     "take",
     "threads",
     "value_fault",
+    "whole_power",
 ]
 
 Array: TypeAlias = Any
@@ -207,6 +208,15 @@ def spans(total: int, size: int) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def whole_power(size: int) -> int:
+    """The largest power of two that is not larger, 1 at least.
+
+    >>> whole_power(1000), whole_power(0)
+    (512, 1)
+    """
+    return 1 << max(0, size.bit_length() - 1)
 
 
 def take(x: Array, positions: Any) -> Any:

@@ -1,9 +1,12 @@
 import numpy as np
+import pytest
 
+from askwell.models.linear import LinearModel
 from askwell.rows import open_rows
 from askwell.scoring import Question
 from askwell.scoring import question as asking
 from askwell.scoring.question import Clock
+from askwell.seeds import rng_for
 
 
 def test_pieces_and_chunks_are_all_that_is_asked_in_order(monkeypatch, question):
@@ -25,3 +28,14 @@ def test_pieces_of_files_hold_what_is_asked_of_each(tmp_path, question):
     asked = np.array([5, 6, 44, 59])
     found = Question(question.posterior, open_rows(tmp_path / "a.npy", rows=20), positions=asked).pieces()
     assert [(piece.start, piece.stop) for piece in found] == [(0, 2), (2, 4)]
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3])
+def test_a_linear_model_says_the_same_to_the_bit_in_any_chunk(monkeypatch, shift):
+    """Its products are by BLAS, which rounds by a row's place in the block that it is given."""
+    x = rng_for(0, 0, "rows").normal(size=(9000, 20)).astype(np.float32)
+    posterior = LinearModel(draws=50).fit(x[:40], (x[:40, 0] > 0).tolist(), rng=rng_for(0, 0, "fit"))
+    question = Question(posterior, x, x[:5])
+    whole = np.concatenate([probs for _, probs in question.chunks()])
+    monkeypatch.setattr(asking, "CHUNK_BYTES", asking.CHUNK_BYTES >> (2 * shift))
+    np.testing.assert_array_equal(np.concatenate([probs for _, probs in question.chunks()]), whole)

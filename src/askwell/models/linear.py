@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from askwell.arrays import spans, take, threads
+from askwell.arrays import spans, take, threads, whole_power
 from askwell.models.inputs import check_lengths, count, features, sliceable
 from askwell.models.laplace import laplace, one_thread_each
 from askwell.models.protocol import check_rng, class_codes
@@ -22,6 +22,7 @@ from askwell.models.protocol import check_rng, class_codes
 __all__ = ["GradientEmbeddings", "LinearModel", "LinearPosterior", "gradient_embeddings"]
 
 REFERENCE_ROWS = 10_000  # inputs, evenly spaced, that give the units
+MOST_ROWS = 2**10  # in such a chunk
 BLOCK = 2**20  # logits in one chunk of predict: 4 MiB of float32, so that the passes of the softmax stay in cache
 
 
@@ -108,7 +109,8 @@ class LinearPosterior:
             out[span] = _softmax(logits).transpose(0, 2, 1)
 
         with ThreadPoolExecutor(threads()) as pool, one_thread_each():
-            list(pool.map(job, spans(len(out), max(1, BLOCK // max(flat.shape)))))
+            # BLAS rounds by a row's place in its block, and blocks of 2^i rows are the same in any chunk of 2^j >= 2^i.
+            list(pool.map(job, spans(len(out), whole_power(min(MOST_ROWS, BLOCK // max(flat.shape))))))
         return out
 
     def mean_predict(self, x: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from askwell.arrays import spans
+from askwell.arrays import spans, whole_power
 from askwell.models.protocol import Posterior
 from askwell.pool import Pool, as_pool
 from askwell.progress import track
@@ -106,7 +106,7 @@ class Question:
         clock = clock or Clock()
         parts = [
             slice(start + part.start, start + part.stop)
-            for part in spans(stop - start, max(1, CHUNK_BYTES // self._row_bytes))
+            for part in spans(stop - start, whole_power(CHUNK_BYTES // self._row_bytes))
         ]
         for span in track(parts, label=shown):
             with clock("read"):
