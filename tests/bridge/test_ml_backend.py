@@ -1,6 +1,7 @@
 import asyncio
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -29,7 +30,8 @@ class Client:
             async with httpx.AsyncClient(transport=self.transport, base_url="http://askwell") as client:
                 return await client.request(method, path, **options)
 
-        return asyncio.run(answer())
+        with ThreadPoolExecutor(1) as thread:  # in this one a browser of other tests may have its loop
+            return thread.submit(lambda: asyncio.run(answer())).result()
 
     def get(self, path):
         return self.request("GET", path)
