@@ -81,7 +81,7 @@ def test_two_people_label_and_nothing_is_lost(url, server_of, window):
     people, pressed = (ada, bob), {}
 
     def label(page):
-        item, key = shown(page), right_key(page)
+        key, item = right_key(page), shown(page)  # in this order: the text is waited for, where the server is slow
         pressed[item] = CLASSES[int(key) - 1]
         press(page, key)
 
