@@ -16,8 +16,11 @@ class TwoNodes:
 
     def __init__(self):
         import ray
+        from ray._private.utils import get_ray_address_file
         from ray.cluster_utils import Cluster
 
+        # Ray notes where its cluster is in a folder that it does not make where none of its own is used.
+        Path(get_ray_address_file(None)).parent.mkdir(parents=True, exist_ok=True)
         self.ray, self.folder = ray, tempfile.mkdtemp(prefix="askwell-", dir="/tmp")  # sockets need short names
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         head = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False, "temp_dir": self.folder}
