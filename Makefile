@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-label-studio bench docs format clean
+.PHONY: demo test test-label-studio soak bench docs format clean
 
 demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
 	$(BIN)/askwell demo
@@ -17,6 +17,9 @@ test: .venv/dev .venv/postgres .venv/browser ## lint, types, layers, tests with 
 test-label-studio: .venv/dev ## the bridge against a real Label Studio server: installs it, about 1 GB, outside the project
 	scripts/label_studio
 	ASKWELL_REQUIRE_LABEL_STUDIO=1 $(BIN)/python -m pytest tests/bridge
+
+soak: .venv/dev .venv/postgres .venv/browser ## the promises of docs/reliability.md at full size: hours
+	cd tests && ../$(BIN)/python -m soak
 
 bench: .venv/dev ## every benchmark; prints ratios measured in one run
 	$(BIN)/python -m benchmarks

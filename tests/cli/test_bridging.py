@@ -5,7 +5,7 @@ import socket
 import pytest
 from click.testing import CliRunner
 
-from askwell.cli.bridging import bridge
+from askwell.cli import main
 from askwell.project.beginning import init_project
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
@@ -30,7 +30,7 @@ def nobody():
 
 def called(*words, token=TOKEN):
     environment = {"LABEL_STUDIO_API_KEY": token}
-    return CliRunner(env=environment).invoke(bridge, ["label-studio", *map(str, words)])
+    return CliRunner(env=environment).invoke(main, ["bridge", "label-studio", *map(str, words)])
 
 
 def test_a_server_that_is_not_there(folder, nobody, monkeypatch):
@@ -90,6 +90,6 @@ def test_the_token_is_not_written_into_the_project(folder, nobody, monkeypatch):
 
 
 def test_help_says_what_it_does():
-    done = CliRunner().invoke(bridge, ["label-studio", "--help"])
+    done = CliRunner().invoke(main, ["bridge", "label-studio", "--help"])
     assert done.exit_code == 0
     assert "nothing is asked or taken twice" in " ".join(done.output.split())

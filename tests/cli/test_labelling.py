@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from mails import write_mails
 
-from askwell.cli import labelling
+from askwell.cli import main
 
 INIT = ("p", "--pool", "pool.csv", "--classes", "ham,spam", "--show", "text", "--id", "key")
 
 
 def run(command, *words):
-    return CliRunner().invoke(getattr(labelling, command), [str(word) for word in words])
+    return CliRunner().invoke(main, ["import" if command == "bring" else command, *(str(word) for word in words)])
 
 
 def fine(command, *words):

@@ -152,6 +152,8 @@ def interrupted(folder):
 
     from askwell.engines import Ray
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
+
     def told(place, message):
         os.kill(os.getpid(), signal.SIGINT)
 
