@@ -167,3 +167,14 @@ def test_one_unit_learns_faster_than_standardised_directions(place):
 def test_no_project(tmp_path):
     with pytest.raises(ValueError, match="there is no project in"):
         open_project(tmp_path)
+
+
+def test_a_lost_store_is_said_and_no_empty_one_put_in_its_place(place):
+    texts().close()
+    (stored,) = place.glob("*/labels.db")
+    folder = stored.parent
+    for file in folder.glob("labels.db*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    with open_project(folder) as project, pytest.raises(ValueError, match=r"labels\.db', is not there.*backup"):
+        project.desk()
+    assert not stored.exists()

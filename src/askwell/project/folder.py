@@ -62,7 +62,9 @@ class Project:
     def store(self) -> Store:
         """The open store."""
         if "store" not in self._made:
-            self._made["store"] = open_store(_store_url(self.settings.store, self.folder))
+            url = _store_url(self.settings.store, self.folder)
+            _check_there(url, self.folder)
+            self._made["store"] = open_store(url)
         found: Store = self._made["store"]
         return found
 
@@ -177,6 +179,16 @@ def _store_url(url: str, folder: Path) -> str:
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////") and len(url) > len("sqlite:///"):
         return f"sqlite:///{folder / url.removeprefix('sqlite:///')}"
     return url
+
+
+def _check_there(url: str, folder: Path) -> None:
+    """A project that was begun has a store: a new, empty one in its place would look as if nobody had ever labelled."""
+    file = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and (folder / FILE).exists() and not file.exists():
+        raise ValueError(
+            f"the store of this project, {str(file)!r}, is not there. Usual cause: it was moved or deleted. Bring it "
+            "back, from a backup if need be; or make a new project in another folder."
+        )
 
 
 def _gp(features: Features) -> Any:

@@ -1,0 +1,127 @@
+"""R1: the server is killed with kill -9 at random moments while eight people label: nothing acknowledged is lost."""
+
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from askwell.store import open_store
+from askwell.store.locks import file_lock, held
+from askwell.store.sqlite import SqliteStore
+from soak import Found, folder
+from soak.lives import Nursery
+from soak.people import Crowd, audit, free_port, made, records_of
+
+KILLS = 1_000
+LIVES = 50  # of one project: a new one is begun then, since its items are used up
+ITEMS = 5_000
+
+
+def run(share, *, seed=0):
+    """Kill servers on SQLite, and half as many on PostgreSQL where that is installed."""
+    kills, found = max(1, round(KILLS * share)), Found()
+    with Nursery() as nursery:
+        for begin in range(0, kills, LIVES):
+            with folder() as place:
+                _join(found, "SQLite", killed(nursery, place, min(LIVES, kills - begin), seed=seed + begin))
+        with postgres() as server:
+            for begin in range(0, (kills + 1) // 2 if server else 0, LIVES):
+                with folder() as place:
+                    number = min(LIVES, (kills + 1) // 2 - begin)
+                    _join(found, "PostgreSQL", killed(nursery, place, number, seed=seed + begin, server=server))
+    if not server:
+        found.figures["PostgreSQL"] = "not installed"
+    return found
+
+
+def _join(found, name, more):
+    for figure, value in more.figures.items():
+        found.figures[f"{name} {figure}"] = found.figures.get(f"{name} {figure}", 0) + value
+    found.faults += [f"{name}: {fault}" for fault in more.faults]
+
+
+def killed(nursery, place, kills, *, seed, server=None):
+    """So many deaths of the servers of one project, with an audit after each. `server`: PostgreSQL, which dies too."""
+    chance, found, counts = random.Random(seed), Found(), Counter()
+    project = made(place, items=ITEMS, store=None if server is None else server.url(schema=_schema(server, seed)))
+    port, out = free_port(), place / "said"
+    with Crowd(port, seed=seed) as crowd:
+        for kill in range(kills):
+            life, before = nursery.serve(project, port, out=out), len(crowd.known())
+            if chance.random() < 0.2:  # while it starts
+                time.sleep(chance.uniform(0, 0.5))
+            else:
+                end = time.monotonic() + 60
+                while len(crowd.known()) == before and time.monotonic() < end:
+                    time.sleep(0.005)
+                time.sleep(chance.uniform(0, 0.6))
+            if server is not None and kill % 10 == (kills - 1) % 10:  # the database dies first
+                server.stop("immediate")
+                time.sleep(chance.uniform(0, 0.3))
+                server.start()
+                counts["deaths of the database"] += 1
+                time.sleep(chance.uniform(0, 0.3))
+            life.kill()
+            counts["kills"] += 1
+            known = crowd.known()
+            found.faults += [
+                f"after kill {kill}: {fault}" for fault in audit(stored(project, server), known, crowd.sent)
+            ]
+        life = nursery.serve(project, port, out=out)
+        assert life.ready(port), life.said()
+        time.sleep(1)  # all who wait are served
+    life.kill()
+    found.faults += audit(records_of(project), crowd.acknowledged, crowd.sent) + crowd.faults
+    found.faults += [line for line in life.said().splitlines() if "Traceback" in line or "Error" in line]
+    found.figures = {**counts, "acknowledged": len(crowd.acknowledged), "never answered": crowd.statuses[0]}
+    found.figures["answered 503"] = crowd.statuses[503]
+    return found
+
+
+def stored(project, server):
+    """All records of a project as they are now; of a file by its copy: the next server is to find what was left."""
+    if server is not None:
+        return records_of(project)
+    path = project / "labels.db"
+    with tempfile.TemporaryDirectory() as name:
+        with held(file_lock(path.with_name("labels.db-lock"))):  # a trainer may outlive its server for a moment
+            for ending in ("", "-wal"):
+                if path.with_name(path.name + ending).exists():
+                    shutil.copy(path.with_name(path.name + ending), name)
+        with closing(sqlite3.connect(Path(name, "labels.db"))) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        with SqliteStore(Path(name, "labels.db")) as store:
+            return store.read("main")
+
+
+@contextmanager
+def postgres():
+    """A private PostgreSQL server, or None where none is installed."""
+    from store.conftest import Server, program
+
+    if not program("initdb") or not program("pg_ctl"):
+        yield None
+        return
+    place = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket has at most 107 bytes
+    try:
+        server = Server(place)
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _schema(server, seed):
+    name = f"soak_{seed}"
+    server.sql(f"CREATE SCHEMA {name}")
+    open_store(server.url(schema=name)).close()
+    return name
+
+
+if __name__ == "__main__":
+    print(run(float(sys.argv[1])))
