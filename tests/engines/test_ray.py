@@ -223,7 +223,8 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
     short = Path("/tmp") / f"a{mark[:6]}"
     short.mkdir()
     with program(f"cluster.interrupted({str(tmp_path)!r})", MARK=mark, TMPDIR=str(short)) as child:
-        assert child.stdout.readline() == "interrupted\n"
+        said = child.stdout.readline()
+        assert said == "interrupted\n", said + child.stdout.read()
         assert cluster.begun(tmp_path)[0] == 1
         assert list(short.iterdir()) == []
         left, until = {*processes_of(mark)} - {child.pid}, time.monotonic() + 10

@@ -207,7 +207,8 @@ const COMMANDS = { s: openSkip, u: undo, w: toggleWhy, e: openClasses, "?": () =
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const dialog = document.querySelector("dialog[open]");
-  const typing = event.target.matches("input, textarea, select");
+  // a dialog that was closed this instant may still hold the focus
+  const typing = event.target.matches("input, textarea, select") && !event.target.closest("dialog:not([open])");
   const digit = /^(?:Digit|Numpad)([0-9])$/.exec(event.code)?.[1]; // by place, so that every keyboard has them
   if (dialog?.id === "skip" && digit && !typing) {
     const button = $("skip-form").querySelectorAll(".reasons button")[digit - 1];
