@@ -72,6 +72,24 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
         Ray().run(cluster.hangs, [1], told=print)
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_cluster_that_does_not_start_is_started_once_more(monkeypatch, failures):
+    began = []
+
+    def init(**settings):
+        began.append(settings)
+        if len(began) <= failures:
+            raise Exception("the node timed out")  # as Ray does
+
+    monkeypatch.setattr(ray, "init", init)
+    if failures == 1:
+        engine._start(ray, num_cpus=2)
+    else:
+        with pytest.raises(RuntimeError, match=r"does not start on this machine: the node timed out .*engine='local'"):
+            engine._start(ray, num_cpus=2)
+    assert began == [{"address": "local", "include_dashboard": False, "num_cpus": 2}] * 2
+
+
 def test_an_address_where_nobody_is():
     if ray.is_initialized():
         pytest.skip("Ray runs already, and is used")

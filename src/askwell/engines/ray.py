@@ -35,6 +35,7 @@ AHEAD = 2  # jobs given out for each processor: one that runs and one that waits
 LONG = 10  # times the median of what a job takes: then nothing will come any more
 LOOK = 5.0  # seconds between two looks at how large the cluster is
 CONNECT = 10.0  # seconds
+STARTS = 2  # attempts to start a local cluster
 STORE = 256 << 20  # bytes of the object store, beside the function
 
 MISSING = "the engine 'ray' needs Ray: pip install 'askwell[ray]'."
@@ -46,6 +47,7 @@ UNANSWERED = (
     "address must be that of a Ray cluster, 'auto' for the one this machine is part of, but at {!r} none answers: {} "
     "(A cluster that asks for a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN in the environment here too.)"
 )
+UNSTARTED = "Ray does not start on this machine: {} Is there memory and disk? engine='local' needs no Ray."
 LOST = "its worker was lost {} times, at last: {} Out of memory? Try fewer workers, or engine='local' to see more."
 STUCK = (
     "nothing has ended for {:.0f} seconds (half of the jobs took less than {:.1f}), {} jobs were given out. Does one "
@@ -140,18 +142,23 @@ def _local(ray: Any, workers: int, store: int, loud: dict[str, Any]) -> Iterator
     try:
         # what Ray starts here inherits this, which is faster than an environment of each job
         with _environment(ONE_THREAD | settings | {"PYTHONPATH": paths}):
-            ray.init(
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=store,
-                _temp_dir=folder,
-                **loud,
-            )
+            _start(ray, num_cpus=workers, object_store_memory=store, _temp_dir=folder, **loud)
         yield
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(ray: Any, **settings: Any) -> None:
+    """A local cluster; once more if it does not come up: its parts race for ports, and have only seconds to meet."""
+    for attempt in range(STARTS):
+        try:
+            ray.init(address="local", include_dashboard=False, **settings)
+            return
+        except Exception as error:  # Ray raises no narrower one
+            ray.shutdown()
+            if attempt == STARTS - 1:
+                raise RuntimeError(UNSTARTED.format(f"{error} ({type(error).__name__})")) from error
 
 
 def _code() -> dict[str, str]:
@@ -296,6 +303,6 @@ class _Flight:
     def _cancel(self) -> None:
         """End what still runs."""
         for reference in self._flying:
-            with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+            with contextlib.suppress(Exception):  # it may be over, or its node gone: what led here matters more
                 self._ray.cancel(reference, force=True)
         self._flying.clear()
