@@ -158,7 +158,7 @@ def test_refusals_leave_nothing_behind(place, options, said, new):
 
 
 def test_what_others_put_there_meanwhile_stays(place, monkeypatch):
-    def busy(project):
+    def busy(project, cut_short):
         (place / "p" / "results.txt").write_text("of another program")
         raise ValueError("no")
 
@@ -194,10 +194,10 @@ def test_a_run_that_is_there_is_not_taken_over(place):
 
 
 def test_killed_half_way_there_is_no_project(place):
-    """The settings appear last: before, the folder is no project, and init says what is in the way."""
+    """The settings appear last: before, the folder is no project; the same init goes on, another says what is there."""
     code = (
         "import os\nfrom askwell.project import beginning\n"
-        "beginning._begin = lambda project, begin=beginning._begin: (begin(project), os._exit(9))\n"
+        "beginning._begin = lambda *args, begin=beginning._begin: (begin(*args), os._exit(9))\n"
         "beginning.init_project('p', pool='pool.csv', classes=['ham', 'spam'], show='text')"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=place, env=os.environ, check=False)
@@ -205,4 +205,6 @@ def test_killed_half_way_there_is_no_project(place):
     with pytest.raises(ValueError, match="there is no project"):
         open_project("p")
     with pytest.raises(ValueError, match="has a run 'main' with records already"):
-        make()
+        make(budget=7)
+    with make() as project:
+        assert [record.kind for record in project.store().read("main")] == ["rules"]

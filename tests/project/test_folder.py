@@ -11,6 +11,7 @@ import askwell
 from askwell.models.linear import LinearModel
 from askwell.project import init_project, open_project
 from askwell.seeds import rng_for
+from askwell.store import StoreError, open_store
 
 
 @pytest.fixture
@@ -175,6 +176,19 @@ def test_a_lost_store_is_said_and_no_empty_one_put_in_its_place(place):
     folder = stored.parent
     for file in folder.glob("labels.db*"):
         shutil.rmtree(file) if file.is_dir() else file.unlink()
-    with open_project(folder) as project, pytest.raises(ValueError, match=r"labels\.db', is not there.*backup"):
+    with open_project(folder) as project, pytest.raises(StoreError, match=r"labels\.db', is not there.*backup"):
         project.desk()
     assert not stored.exists()
+
+
+def test_an_emptied_store_is_said(place):
+    texts().close()
+    (stored,) = place.glob("*/labels.db")
+    for file in stored.parent.glob("labels.db*"):
+        file.unlink()
+    open_store(f"sqlite:///{stored}").close()
+    with (
+        open_project(stored.parent) as project,
+        pytest.raises(StoreError, match=r"no records of its run 'main'.*backup"),
+    ):
+        project.desk()

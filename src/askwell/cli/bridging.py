@@ -54,17 +54,13 @@ def label_studio(folder: Path, once: bool, every: str | None, listen: str | None
     nothing is asked or taken twice.
     """
     from askwell.project.folder import open_project
-    from askwell.store import StoreError
 
     with plainly(goes_on="Answers wait in Label Studio; the same command goes on."):
         if once and (every or listen):
             raise ValueError("--once is one pass: leave out --every and --listen.")
         seconds, place = _seconds(every or "10s"), _place(listen)
-        try:
-            with open_project(folder) as opened, ExitStack() as stack:
-                _go(opened, stack, once=once, seconds=seconds, place=place, train=train, **options)
-        except StoreError as fault:
-            raise ValueError(str(fault)) from None
+        with open_project(folder) as opened, ExitStack() as stack:
+            _go(opened, stack, once=once, seconds=seconds, place=place, train=train, **options)
 
 
 def _go(

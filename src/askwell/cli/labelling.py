@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from askwell.cli.manners import command, plainly, whole_number
-from askwell.store import StoreError
 
 if TYPE_CHECKING:
     from askwell.desk import Task
@@ -30,10 +29,7 @@ ROOM = 60  # letters of an item in a table
 def _manners() -> Iterator[None]:
     """Refusals as one message; all that was stored stays stored."""
     with plainly(goes_on=f"Everything told so far is kept. To go on: {command()}"):
-        try:
-            yield
-        except StoreError as fault:
-            raise ValueError(str(fault)) from None
+        yield
 
 
 def _folder() -> Callable[..., Any]:

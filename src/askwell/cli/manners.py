@@ -12,6 +12,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from askwell.store import StoreError
+
 __all__ = ["command", "plainly", "whole_file", "whole_number"]
 
 
@@ -52,7 +54,7 @@ def plainly(*, goes_on: str) -> Iterator[None]:
             yield
     except BrokenPipeError:  # nobody reads on; click knows what to do
         raise
-    except (ValueError, ImportError, OSError) as fault:
+    except (ValueError, ImportError, OSError, StoreError) as fault:
         click.echo(f"Error: {_as_options(str(fault))}", err=True)
         raise SystemExit(2) from None
     except RuntimeError as fault:  # a run broke: what it was doing belongs to the message

@@ -59,9 +59,9 @@ def init_project(
         **{name: value for name, value in others.items() if value is not None},
     )
     project = Project(place, settings)
-    with _whole(place, settings):
+    with _whole(place, settings) as cut_short:
         _check_things(project)
-        _begin(project)
+        _begin(project, cut_short)
     return project
 
 
@@ -145,16 +145,22 @@ def _check_place(place: Path) -> None:
 
 
 @contextmanager
-def _whole(place: Path, settings: Settings) -> Iterator[None]:
-    """Leave the folder as a whole project, or as it was: `askwell.toml` appears last, and in one step."""
+def _whole(place: Path, settings: Settings) -> Iterator[bool]:
+    """Leave the folder as a whole project, or as it was: `askwell.toml` appears last, and in one step.
+
+    Gives whether one that was killed at it was here before.
+    """
     folders = [folder for folder in (place, *place.parents) if not folder.exists()]
     draft = place / f"{FILE}.part"
     ours = [draft, place / CACHE, *_store_files(settings.store, place)]
     ours = [path for path in ours if not path.exists()]
     try:
         place.mkdir(parents=True, exist_ok=True)
-        draft.write_text(settings_text(settings), "utf-8")
-        yield
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(settings_text(settings))
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft not in ours
         os.replace(draft, place / FILE)
     except BaseException:
         for path in ours:
@@ -185,8 +191,11 @@ def _check_things(project: Project) -> None:
         raise ValueError(f"model gp is for two classes, but there are {len(project.settings.classes)}. Try forest.")
 
 
-def _begin(project: Project) -> None:
-    """The first records, all of them or none: the rules, and the labels that are known."""
+def _begin(project: Project, cut_short: bool) -> None:
+    """The first records, all of them or none: the rules, and the labels that are known.
+
+    One that was `cut_short` after it had written them is gone on with, if they are the same.
+    """
     wanted = project.settings
     per_item = wanted.labels_per_item
     rules = {
@@ -208,7 +217,14 @@ def _begin(project: Project) -> None:
                 )
             entries.append(Entry("label", text_of(item), {"label": label}))
 
+    store = project.store(new=True)
+
     def first(state: State) -> list[Entry]:
+        there = store.read(wanted.run) if cut_short else []
+        if there and [(each.who, each.kind, each.item, each.body) for each in there] == [
+            (IMPORTED, *entry) for entry in entries
+        ]:
+            return []
         if state.seq:
             raise ValueError(
                 f"the store has a run {wanted.run!r} with records already. Give run= another name; or, to join a "
@@ -217,7 +233,7 @@ def _begin(project: Project) -> None:
         return entries
 
     try:
-        Run(project.store(), wanted.run).change(first, who=IMPORTED)
+        Run(store, wanted.run).change(first, who=IMPORTED)
     except BaseException:
         project.close()
         raise

@@ -13,7 +13,7 @@ from askwell.items import Items, open_items
 from askwell.project.features import Features, kept_features
 from askwell.project.settings import FILE, Settings, read_settings
 from askwell.store import open_store
-from askwell.store.records import Store
+from askwell.store.records import Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CACHE", "Project", "open_project"]
 
 PRIOR_SCALE = 3.0  # of logits: a typical input is about one of 20 to 1 either way
+LOST = "deleted. Bring it back, from a backup if need be; or make a new project in another folder."
 CACHE = ".askwell"  # in a project's folder: what can be made again
 
 
@@ -59,12 +60,11 @@ class Project:
                 raise
             return found
 
-    def store(self) -> Store:
-        """The open store."""
+    def store(self, *, new: bool = False) -> Store:
+        """The open store; `new` lets it be empty, as it is only before a project is begun."""
         if "store" not in self._made:
             url = _store_url(self.settings.store, self.folder)
-            _check_there(url, self.folder)
-            self._made["store"] = open_store(url)
+            self._made["store"] = open_store(url) if new else _begun(url, self.settings.run)
         found: Store = self._made["store"]
         return found
 
@@ -181,14 +181,19 @@ def _store_url(url: str, folder: Path) -> str:
     return url
 
 
-def _check_there(url: str, folder: Path) -> None:
-    """A project that was begun has a store: a new, empty one in its place would look as if nobody had ever labelled."""
+def _begun(url: str, run: str) -> Store:
+    """The store of a project that was begun: an empty one in its place would look as if nobody had ever labelled."""
     file = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and (folder / FILE).exists() and not file.exists():
-        raise ValueError(
-            f"the store of this project, {str(file)!r}, is not there. Usual cause: it was moved or deleted. Bring it "
-            "back, from a backup if need be; or make a new project in another folder."
-        )
+    if url.startswith("sqlite:///") and not file.exists():
+        raise StoreError(f"the store of this project, {str(file)!r}, is not there. Usual cause: it was moved or {LOST}")
+    store = open_store(url)
+    if run in store.runs():
+        return store
+    store.close()
+    raise StoreError(
+        f"the store of this project has no records of its run {run!r}. Usual cause: the database was emptied, or "
+        f"[store] in {FILE} names another than the project began with, or it was {LOST}"
+    )
 
 
 def _gp(features: Features) -> Any:

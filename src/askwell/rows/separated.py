@@ -65,9 +65,7 @@ def read_piece(place: str, span: tuple[int, int], columns: Sequence[str]) -> np.
     except ValueError:
         pass  # a missing value, or something that is no number: look closer
     rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
-    return np.array(
-        [[_number(row, place, names, at, number) for at in wanted] for number, row in enumerate(rows)], np.float32
-    )
+    return np.array([[_number(row, names, at, number) for at in wanted] for number, row in enumerate(rows)], np.float32)
 
 
 def read_column(place: str, span: tuple[int, int], column: str) -> list[str]:
@@ -90,7 +88,7 @@ def _text(place: str, span: tuple[int, int]) -> str:
         return file.read(span[1] - span[0]).decode("utf-8")
 
 
-def _number(row: Sequence[str], place: str, names: Sequence[str], at: int, number: int) -> float:
+def _number(row: Sequence[str], names: Sequence[str], at: int, number: int) -> float:
     if len(row) != len(names):
         raise ValueError(f"row {number + 1} has {len(row)} values for {len(names)} columns")
     text = row[at].strip()

@@ -30,7 +30,7 @@ class Kept:
         self._pieces.mkdir(parents=True, exist_ok=True)
         file = folder / ABOUT
         if not file.exists():
-            put(file, json.dumps(known).encode())
+            _put(file, json.dumps(known).encode())
         elif (there := json.loads(file.read_text("utf-8"))) != known:
             other = ", ".join(sorted(name for name in known if there.get(name) != known[name]))
             raise ValueError(
@@ -49,7 +49,7 @@ class Kept:
 
     def put(self, piece: tuple[int, int], message: dict[str, Any]) -> None:
         """Keep what was found about a piece."""
-        put(self._pieces / f"{piece[0]:012d}-{piece[1]:012d}.json", json.dumps(message).encode())
+        _put(self._pieces / f"{piece[0]:012d}-{piece[1]:012d}.json", json.dumps(message).encode())
 
 
 def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray, scores: np.ndarray) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray,
 
     name = f"scores-{start:012d}.parquet"
     data = packed({"id": list(ids), "position": positions, "score": scores})
-    put(folder / name, data)
+    _put(folder / name, data)
     return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def put(file: Path, data: bytes) -> None:
+def _put(file: Path, data: bytes) -> None:
     """A file that is there whole or not at all, also after a power cut."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     with part.open("wb") as opened:
