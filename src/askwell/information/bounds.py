@@ -182,7 +182,7 @@ def _race(
     blocks = list(fast.packs(target_probs, w, probs.dtype, log=log, most=1))
     tails = [(0.0, np.zeros((probs.shape[1],) * 2))]
     for block in reversed(blocks):
-        span = block[0].span
+        span = block.centred.span
         gram = fast.gram(target_probs[span], w[span], log=log)
         tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
     best, scores = np.empty(0, np.intp), np.empty(0)
@@ -201,10 +201,15 @@ def _best(index: np.ndarray, scores: np.ndarray, size: int, dtype: Any) -> tuple
 
 def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
     """(index, scores) of the candidates that could not be ruled out; the best are among them or among the known."""
-    promise = race.most_to_come(np.arange(len(race.candidates.probs)), 0)
-    order, least = np.argsort(-promise, kind="stable"), floor * (1 - SLACK)
+    counted = race.fast.counted(race.candidates, race.blocks)
+    others = np.flatnonzero(~counted)
+    promise, least = np.full(len(counted), np.inf), floor * (1 - SLACK)
+    if len(others):
+        promise[others] = race.most_to_come(others, 0)
+    order = np.argsort(-promise, kind="stable")
     order = order[promise[order] >= least]
-    head, rest = order[: 2 * size + 32], np.sort(order[2 * size + 32 :])
+    most = len(counted) - len(others) + 2 * size + 32
+    head, rest = order[:most], np.sort(order[most:])
     head_totals = race.totals(head)
     bar = max(_kth(np.concatenate([known, head_totals]), size), least)
     rest = rest[promise[rest] >= bar]
@@ -213,7 +218,7 @@ def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple
         race.run(rest, totals, done, done + step)
         done = min(done + step, len(race.blocks))
         keep = totals + race.most_to_come(rest, done) >= bar
-        # Where the bound drops next to nothing (hard votes), ask it less and less often.
+        # Where the bound drops next to nothing, ask it less and less often.
         step = 1 if keep.sum() < 0.9 * len(keep) else 2 * step
         rest, totals = rest[keep], totals[keep]
     return np.concatenate([head, rest]), np.concatenate([head_totals, totals])

@@ -11,10 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
-from askwell.information import kernels, packing
+from askwell.information import kernels, packing, votes
+from askwell.information.packing import IS_STRONG, IS_VOTES
 from askwell.information.vectors import LANES, ROWS, panel_width
 
-__all__ = ["Beliefs", "Targets", "add_scores", "bald", "beliefs", "fill_pairs", "forms", "gram", "packs", "parts"]
+__all__ = [
+    "Beliefs",
+    "Pack",
+    "add_scores",
+    "bald",
+    "beliefs",
+    "counted",
+    "fill_pairs",
+    "forms",
+    "gram",
+    "packs",
+    "parts",
+]
 
 PART_BYTES = 48 << 20  # of candidates looked at together
 CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
@@ -31,19 +44,19 @@ class Beliefs(NamedTuple):
 
     probs: np.ndarray  # [n, k, c]
     means: np.ndarray  # [n, c]  float64
-    strong: np.ndarray  # [n]  whether draws are sure and disagree; empty if nobody asked
+    kinds: np.ndarray  # [n]  whether draws are sure and disagree, and are votes; empty if nobody asked
 
 
-def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, strength: bool, log: bool) -> Beliefs:
+def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, kinds: bool, log: bool) -> Beliefs:
     """Look at inputs `probs[span]`, in threads; rows that are no distributions are refused by this name."""
     given = probs[span]
     plain = np.ascontiguousarray(np.exp(given) if log else given, dtype).view()
     plain.flags.writeable = False  # so that numba compiles for one kind of array
-    seen = Beliefs(plain, np.empty((len(plain), plain.shape[2])), np.empty(len(plain) if strength else 0, bool))
+    seen = Beliefs(plain, np.empty((len(plain), plain.shape[2])), np.empty(len(plain) if kinds else 0, np.uint8))
     tolerance, faults = SUM_TOLERANCE[str(plain.dtype)], []
 
     def look(span: slice) -> None:
-        if packing.look_at(plain[span], tolerance, seen.means[span], seen.strong[span]) >= 0:
+        if packing.look_at(plain[span], tolerance, seen.means[span], seen.kinds[span]) >= 0:
             faults.append(span)
 
     _each_chunk(plain, len(plain), look)
@@ -53,14 +66,12 @@ def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, strength: 
     return seen
 
 
-def parts(
-    probs: np.ndarray, *, packed: Sequence[tuple["Targets", ...]] = (), log: bool = False
-) -> Iterator[tuple[slice, Beliefs]]:
+def parts(probs: np.ndarray, *, packed: Sequence["Pack"] = (), log: bool = False) -> Iterator[tuple[slice, Beliefs]]:
     """All candidates, looked at for what these targets ask, as many at a time as `PART_BYTES` hold."""
-    strength = any(len(pack) > 1 for pack in packed)
+    kinds = any(pack.joint or pack.votes for pack in packed)
     most = max(1, PART_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
     for span in spans(len(probs), most):
-        yield span, beliefs("probs", probs, span, probs.dtype, strength=strength, log=log)
+        yield span, beliefs("probs", probs, span, probs.dtype, kinds=kinds, log=log)
 
 
 def _each_chunk(probs: np.ndarray, count: int, job: Callable[[slice], None]) -> None:
@@ -101,27 +112,52 @@ class Targets(NamedTuple):
         return Targets(span, self.centred, self.size, *(array[run] for array in self[3:]))
 
 
+class Votes(NamedTuple):
+    """Consecutive targets whose draws are votes, as the loop that counts wants them: in the same blocks of m."""
+
+    f: np.ndarray  # [k + 1]  n log n
+    bits: np.ndarray  # [blocks, c, words, m]  the draws that vote for a class
+    counts: np.ndarray  # [blocks, c, m]  how many they are
+    own: np.ndarray  # [blocks, m]  sum_y* f(n(y*))
+    weights: np.ndarray  # [blocks, m]
+
+
+class Pack(NamedTuple):
+    """The same targets in each form that some candidates need."""
+
+    centred: Targets
+    joint: Targets | None  # for strong candidates, where some targets are strong
+    votes: Votes | None  # for candidates that are votes, where all targets are
+
+
 def packs(
     target_probs: np.ndarray, weights: np.ndarray | None, dtype: Any, *, log: bool = False, most: int | None = None
-) -> Iterator[tuple[Targets, ...]]:
+) -> Iterator[Pack]:
     """All targets, packed: as many blocks at a time as `PACK_BYTES` hold, and at most `most`.
 
-    Each item is one pack for every candidate, or two: the centred one, and the other for strong candidates. How targets
-    fall into blocks depends on m and c alone, and blocks are added up in order, so scores do not depend, to the bit, on
-    how many blocks are done at a time.
+    How targets fall into blocks depends on m and c alone, and blocks are added up in order, so scores do not depend, to
+    the bit, on how many blocks are done at a time.
     """
     m, draws, classes = target_probs.shape
     size = _block_size(m, classes)
     fitting = max(1, PACK_BYTES // (2 * size * classes * draws * np.dtype(dtype).itemsize))
     w = np.full(m, 1 / m) if weights is None else weights
     for span in spans(m, size * min(fitting, most or fitting)):
-        seen = beliefs("target_probs", target_probs, span, dtype, strength=True, log=log)
+        seen = beliefs("target_probs", target_probs, span, dtype, kinds=True, log=log)
+        kinds = [seen.kinds[part] for part in spans(len(seen.kinds), size)]
         # Float64 has digits to spare: there the centred form serves all.
-        strong = [bool(seen.strong[part].any()) and dtype == np.float32 for part in spans(len(seen.strong), size)]
+        strong = [bool((each & IS_STRONG).any()) and dtype == np.float32 for each in kinds]
+        counted = [bool((each & IS_VOTES).all()) for each in kinds]
         targets = _packed(seen, w[span], span, size, True)
         joint = _packed(seen, w[span], span, size, False) if any(strong) else targets
-        for run in _runs(strong):
-            yield (targets.blocks(run), joint.blocks(run)) if strong[run.start] else (targets.blocks(run),)
+        for run in _runs(list(zip(strong, counted, strict=True))):
+            some = targets.blocks(run)
+            ours = slice(some.span.start - span.start, some.span.stop - span.start)
+            yield Pack(
+                some,
+                joint.blocks(run) if strong[run.start] else None,
+                _counted(seen.probs[ours], w[some.span], size) if counted[run.start] else None,
+            )
 
 
 def _block_size(m: int, classes: int) -> int:
@@ -130,7 +166,7 @@ def _block_size(m: int, classes: int) -> int:
     return -(-m // -(-m // most))
 
 
-def _runs(flags: Sequence[bool]) -> list[slice]:
+def _runs(flags: Sequence[Any]) -> list[slice]:
     """The slices in which neighbouring flags are equal."""
     starts = [0, *(i for i in range(1, len(flags)) if flags[i] != flags[i - 1]), len(flags)]
     return [slice(a, b) for a, b in pairwise(starts)]
@@ -154,11 +190,22 @@ def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred:
     return Targets(span, centred, size, columns, share, inverse, w)
 
 
+def _counted(probs: np.ndarray, weights: np.ndarray, size: int) -> Votes:
+    """The targets as sets of draws."""
+    count, draws, classes = probs.shape
+    blocks, f, w = -(-count // size), votes.logs(draws), np.zeros((-(-count // size), size))
+    w.reshape(-1)[:count] = weights
+    bits = np.empty((blocks, classes, -(-draws // votes.WORD), size), np.uint64)
+    packed = Votes(f, bits, np.empty((blocks, classes, size), np.uint32), np.empty((blocks, size)), w)
+    votes.pack(probs, *packed[:4])
+    return packed
+
+
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
 def add_scores(
-    candidates: Beliefs, packed: Sequence[tuple[Targets, ...]], scores: np.ndarray, *, index: np.ndarray | None = None
+    candidates: Beliefs, packed: Sequence[Pack], scores: np.ndarray, *, index: np.ndarray | None = None
 ) -> None:
     """scores[i] += sum_j w_j I(y_i; y*_j) over the packed targets, for float64 `scores [n]`.
 
@@ -166,43 +213,61 @@ def add_scores(
     """
     no_pairs = np.empty((0, 0, 0), candidates.probs.dtype)
 
-    def add(targets: Targets, rows: np.ndarray, places: np.ndarray) -> None:
+    def add(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
         found = scores[places]
-        kernels.score(*candidates[:2], rows, *targets[1:], found, no_pairs)
+        if isinstance(targets, Votes):
+            votes.score(candidates.probs, rows, *targets, found, no_pairs)
+        else:
+            kernels.score(*candidates[:2], rows, *targets[1:], found, no_pairs)
         scores[places] = found
 
-    _by_strength(candidates, packed, add, index)
+    _by_kind(candidates, packed, add, index)
 
 
-def fill_pairs(candidates: Beliefs, packed: Sequence[tuple[Targets, ...]], pairs: np.ndarray) -> None:
+def fill_pairs(candidates: Beliefs, packed: Sequence[Pack], pairs: np.ndarray) -> None:
     """pairs[i, j] = I(y_i; y*_j) for the packed targets and all candidates, for `pairs [n, m]` of all targets."""
 
-    def fill(targets: Targets, rows: np.ndarray, places: np.ndarray) -> None:
+    def fill(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
         found = np.empty((len(rows), *targets.weights.shape), pairs.dtype)
-        kernels.score(*candidates[:2], rows, *targets[1:], np.empty(0), found)
-        count = targets.span.stop - targets.span.start
-        pairs[places, targets.span] = found[:, :, : targets.size].reshape(len(rows), -1)[:, :count]
+        if isinstance(targets, Votes):
+            votes.score(candidates.probs, rows, *targets, np.empty(0), found)
+        else:
+            kernels.score(*candidates[:2], rows, *targets[1:], np.empty(0), found)
+        span, size = pack.centred.span, pack.centred.size
+        pairs[places, span] = found[:, :, :size].reshape(len(rows), -1)[:, : span.stop - span.start]
 
-    _by_strength(candidates, packed, fill)
+    _by_kind(candidates, packed, fill)
 
 
-def _by_strength(
+def counted(candidates: Beliefs, packed: Sequence[Pack]) -> np.ndarray:
+    """Whether a candidate is scored by counting votes alone, as [n]: that costs less than a bound would."""
+    if any(pack.votes is None for pack in packed):
+        return np.zeros(len(candidates.probs), bool)
+    found: np.ndarray = (candidates.kinds & IS_VOTES) > 0
+    return found
+
+
+def _by_kind(
     candidates: Beliefs,
-    packed: Sequence[tuple[Targets, ...]],
-    kernel: Callable[[Targets, np.ndarray, np.ndarray], None],
+    packed: Sequence[Pack],
+    kernel: Callable[[Pack, Targets | Votes, np.ndarray, np.ndarray], None],
     index: np.ndarray | None = None,
 ) -> None:
-    """`kernel(targets, rows, places)` in threads, each candidate with the targets in its form: for u, or for t."""
+    """`kernel(pack, targets, rows, places)` in threads, each candidate with the targets in the form that it needs."""
     rows = np.arange(len(candidates.probs)) if index is None else index
 
     def job(span: slice) -> None:
         places = np.arange(span.start, span.stop)
         for pack in packed:
-            strong = candidates.strong[rows[span]] if len(pack) > 1 else None
-            chosen = (places,) if strong is None else (places[~strong], places[strong])
-            for targets, some in zip(pack, chosen, strict=True):
-                if len(some):
-                    kernel(targets, rows[some], some)
+            left = places
+            for targets, kind in ((pack.votes, IS_VOTES), (pack.joint, IS_STRONG)):
+                if targets is not None and len(left):
+                    chosen = (candidates.kinds[rows[left]] & kind) > 0
+                    if chosen.any():
+                        kernel(pack, targets, rows[left[chosen]], left[chosen])
+                    left = left[~chosen]
+            if len(left):
+                kernel(pack, pack.centred, rows[left], left)
 
     _each_chunk(candidates.probs, len(rows), job)
 
@@ -223,7 +288,7 @@ def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) ->
     m, draws, classes = target_probs.shape
     width, total = panel_width(np.float64), np.zeros((draws, draws))
     for span in spans(m, max(1, PACK_BYTES // (16 * draws * classes))):
-        seen = beliefs("target_probs", target_probs, span, target_probs.dtype, strength=False, log=log)
+        seen = beliefs("target_probs", target_probs, span, target_probs.dtype, kinds=False, log=log)
         rows, columns = (np.zeros((-(-draws // w), len(seen.probs) * classes, w)) for w in (ROWS, width))
         out = np.empty((len(rows) * ROWS, len(columns) * width))
         kernels.gram(*seen[:2], weights[span], rows, columns, out)

@@ -14,9 +14,9 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 - p(y) u sums to zero over y, and p(y*) u over y*. So where classes are few the most probable one of every input is left
   out of the product and follows by subtraction: (c - 1)^2 of c^2 products. It is the largest, so that loses no digits.
   Of two classes one u gives all four terms.
-- Where draws are nearly sure and disagree ("strong" inputs: votes of trees), many cells of the joint table are nearly
+- Where draws are nearly sure and disagree ("strong" inputs: trees), many cells of the joint table are nearly
   empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
-  Of two classes it is half of it: sums of votes are whole numbers, and what is left for the other class is exact.
+  Of two classes it is half of it. Where all draws are votes they are counted instead: `votes.py`.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.
 """
@@ -24,7 +24,7 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 import numpy as np
 from numba import njit
 
-from askwell.information.packing import ANY_ORDER, FEW, JIT, LEAST, candidate_classes, pack_tile, target_classes
+from askwell.information.packing import ANY_ORDER, FEW, JIT, LEAST, candidate_classes, dot, pack_tile, target_classes
 from askwell.information.vectors import (
     LANES,
     ROWS,
@@ -156,15 +156,6 @@ def _tile_step(n, rows, bytes_per_row):
     return min(n, step)
 
 
-@njit(**ANY_ORDER)
-def _dot(a, b):
-    """sum_j a b, as vectors: the same order for every candidate."""
-    total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j] * b[j]
-    return total
-
-
 @njit(**JIT)
 def score(probs, means, index, centred, size, columns, share, inverse, weights, scores, pairs):
     """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `probs[index[i]]`.
@@ -192,7 +183,7 @@ def score(probs, means, index, centred, size, columns, share, inverse, weights, 
                 if pairs.size:
                     pairs[start + i, block] = found
                 else:
-                    scores[start + i] += _dot(weights[block], found)
+                    scores[start + i] += dot(weights[block], found)
 
 
 @njit(**JIT)

@@ -11,9 +11,12 @@ from numba import njit
 __all__ = [
     "ANY_ORDER",
     "FEW",
+    "IS_STRONG",
+    "IS_VOTES",
     "JIT",
     "LEAST",
     "candidate_classes",
+    "dot",
     "look_at",
     "pack_block",
     "pack_tile",
@@ -24,6 +27,7 @@ FEW = 16  # terms added up in float32; up to as many classes, one is left out of
 LEAST = 1e-300  # a class less probable than this has no share: its inverse would overflow
 FAINT = 1 / 128  # a draw gives a class up where its probability is below this share of the mean ...
 STRONG = 0.05  # ... and an input is strong if draws give up, on average, a class drawn from the mean this often
+IS_STRONG, IS_VOTES = 1, 2  # kinds of inputs, which add up
 LOOK = 20  # draws between two looks at that sum: votes are soon seen to be strong
 
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
@@ -116,9 +120,33 @@ def _is_strong(p, means, limits, given_up):
     return False
 
 
+@njit(**ANY_ORDER)
+def _two_are_votes(p):
+    """`_are_votes` for two, as vectors over draws."""
+    sure = (p[0, 0] == 0) | (p[0, 0] == 1)
+    if sure:
+        for k in range(p.shape[0]):
+            sure &= (p[k, 0] == 0) & (p[k, 1] == 1) | (p[k, 0] == 1) & (p[k, 1] == 0)
+    return sure
+
+
 @njit(**JIT)
-def look_at(probs, tolerance, means, strong):
-    """p(y) and, unless `strong` is empty, whether it is strong, for each of `probs [n, k, c]`.
+def _are_votes(p):
+    """Whether each draw of one input's `p [k, c]` is sure of a class, to the bit."""
+    if p.shape[1] == 2:
+        return _two_are_votes(p)
+    for k in range(p.shape[0]):
+        sure = True
+        for y in range(p.shape[1]):
+            sure &= (p[k, y] == 0) | (p[k, y] == 1)
+        if not sure:
+            return False
+    return True
+
+
+@njit(**JIT)
+def look_at(probs, tolerance, means, kinds):
+    """p(y) and, unless `kinds` is empty, whether it is strong (1) and votes (2), for each of `probs [n, k, c]`.
 
     Returns the first that is no distribution, or -1.
     """
@@ -127,9 +155,21 @@ def look_at(probs, tolerance, means, strong):
     for i in range(probs.shape[0]):
         if not _class_means(probs[i], tolerance, partial, means[i]):
             return i
-        if strong.size:
-            strong[i] = _is_strong(probs[i], means[i], limits, given_up)
+        if kinds.size:
+            if _are_votes(probs[i]):
+                kinds[i] = IS_VOTES + IS_STRONG * (1 - dot(means[i], means[i]) > STRONG)  # what is below, at less cost
+            else:
+                kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], limits, given_up)
     return -1
+
+
+@njit(**ANY_ORDER)
+def dot(a, b):
+    """sum_j a b, as vectors: the same order for every candidate."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
 
 
 @njit(**JIT)

@@ -21,7 +21,6 @@ from askwell.workers import Fault, Tell
 
 __all__ = ["Report", "best_items", "fault_of"]
 
-MOSTLY = 0.9  # of the draws
 SCREENED_BY = 10_000  # items that say how high the quadratic score of a given share is
 
 
@@ -81,13 +80,13 @@ def best_items(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(positions, scores) of the best `size` items, best first, ties by position: what sorting all scores would give.
 
-    EPIG's are found without scoring everything (`top_epig`), unless draws are votes: their bounds prune nothing. Pieces
-    of a pool in files are read one by one, the next while this one is scored. `engine` is where the pieces are worked
-    on ("local", "ray", see `askwell.engines`), by default here; what is best so far goes along, and the answer is the
-    same. `screen=0.1` scores only the tenth of the items whose quadratic EPIG is highest: faster, no longer exact.
-    With `skip_bad`, pieces that cannot be read are left out; `report` gets what was done. In `folder` goes what is
-    found, piece by piece: the same call again does only what is missing. With `every` the scores of all items go there
-    too, as Parquet files (id, position, score).
+    EPIG's are found without scoring everything (`top_epig`). Pieces of a pool in files are read one by one, the
+    next while this one is scored. `engine` is where the pieces are worked on ("local", "ray", see
+    `askwell.engines`), by default here; what is best so far goes along, and the answer is the same. `screen=0.1`
+    scores only the tenth of the items whose quadratic EPIG is highest: faster, no longer exact. With `skip_bad`,
+    pieces that cannot be read are left out; `report` gets what was done. In `folder` goes what is found, piece by
+    piece: the same call again does only what is missing. With `every` the scores of all items go there too, as
+    Parquet files (id, position, score).
     """
     if every and folder is None:
         raise ValueError("every needs a folder to write the scores to.")
@@ -218,7 +217,7 @@ def _best_of_chunk(
     """(places in the chunk, scores) of its best."""
     if len(probs) == 0:
         return np.empty(0, np.intp), np.empty(0)
-    if score != "epig" or _votes(question.target_probs):
+    if score != "epig":
         scores = score_chunk(question, score, span, probs)
         order = np.argsort(-scores, kind="stable")[:size]
         return order, scores[order]
@@ -256,8 +255,3 @@ def _kept(question: Question, probs: np.ndarray, bar: float) -> np.ndarray:
     """The places of items that pass the screen."""
     scores = epig_quadratic(probs, question.target_probs, weights=question.weights)
     return np.flatnonzero(np.asarray(scores) >= bar)
-
-
-def _votes(probs: np.ndarray | None) -> bool:
-    """Whether draws are nearly all sure of a class."""
-    return probs is not None and bool((np.max(probs, axis=-1) == 1).mean() > MOSTLY)
