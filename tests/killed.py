@@ -11,8 +11,6 @@ import signal
 import sys
 import time
 
-os.environ["ASKWELL_THREADS"] = "1"  # no threads before a fork
-
 import numpy as np
 from light_model import LightModel
 
@@ -64,4 +62,5 @@ def main(url, kills, labels, seed):
 
 
 if __name__ == "__main__":
+    os.environ["ASKWELL_THREADS"] = "1"  # no threads before a fork
     main(sys.argv[1], *map(int, sys.argv[2:]))

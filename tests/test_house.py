@@ -49,7 +49,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "models/trees.py",
         *(
             f"information/{name}.py"
-            for name in ("kernels", "packing", "vectors", "probit_kernels", "probit_bound_kernels")
+            for name in ("kernels", "packing", "vectors", "votes", "probit_kernels", "probit_bound_kernels")
         ),
     },
     "llvmlite": {"information/vectors.py"},
