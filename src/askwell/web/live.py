@@ -125,11 +125,11 @@ def in_hours(hours: float | None) -> str:
 
 
 def _model(rounds: list[Mapping[str, Any]]) -> str:
-    if not rounds:
+    labels = rounds[-1].get("labels", 0) if rounds else 0
+    if not labels:  # a round before there were labels of two classes
         return ""
-    last = rounds[-1]
-    name = str(last.get("model") or "model")
-    return f"{name[:1].upper()}{name[1:]}, fitted to {last.get('labels', 0):,} labels"
+    name = str(rounds[-1].get("model") or "model")
+    return f"{name[:1].upper()}{name[1:]}, fitted to {labels:,} labels"
 
 
 def _ahead(forecast: Mapping[str, Any] | None) -> str:
