@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.engines import as_engine
 from askwell.workers import Tell, work
 from experiments.figure import Effort, Figure, Terms
 from experiments.results import Job, Results, Runs, read_results, write_results
@@ -67,15 +68,17 @@ def reproduce(
     options: Mapping[str, str] | None = None,
     seeds: int | None = None,
     processes: int = 2,
+    engine: Any = None,
     data: Path | None = None,
     out: Path = OUT,
     told: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Do what has not been done yet of a figure's runs, then write its table, pictures and verdict.
 
-    `data` is the folder with the original data files; `out` gets the files, and in `runs/` a file per run, from which a
-    run that was stopped goes on. `told` is called with a line of text after each step. A run that fails takes no other
-    down; what is wrong with it is said at the end.
+    Runs are spread over `processes` of this machine, or over an `engine` (see `askwell.engines`) whose machines share
+    `out` and have the checkout and the data. `data` is the folder with the original data files; `out` gets the files,
+    and in `runs/` a file per run, from which a run that was stopped goes on. `told` is called with a line of text after
+    each step. A run that fails takes no other down; what is wrong with it is said at the end.
     """
     terms = figure.terms(effort, options or {})
     jobs = figure.jobs(terms, seeds=seeds)
@@ -84,7 +87,8 @@ def reproduce(
     runs = Runs(out / "runs" / (figure.family or figure.name) / terms.name)
     count = _Count(figure, terms, jobs, processes, told or (lambda line: None))
     with _data_from(data):
-        faults = work(partial(_run, figure, terms, runs), jobs, processes=processes, told=count.take)
+        where = partial(work, processes=processes) if engine is None else as_engine(engine).run
+        faults = where(partial(_run, figure, terms, runs), jobs, told=count.take)
     wrong = [(job, fault) for job, fault in zip(jobs, faults, strict=True) if fault is not None]
     if wrong:
         job, fault = wrong[0]

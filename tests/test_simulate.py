@@ -62,6 +62,23 @@ def test_more_processes_change_nothing(known):
     assert again.traces == known.traces
 
 
+@pytest.mark.parametrize("engine", ["serial", "local:2", "ray:2"])
+def test_engines_change_nothing(known, engine, tmp_path):
+    if engine == "ray:2":
+        pytest.importorskip("ray")
+    assert simulated(processes=None, engine=engine, folder=tmp_path).traces == known.traces
+
+
+def test_engines_that_make_no_sense_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="processes or engine, not both"):
+        simulated(engine="local:2")
+    with pytest.raises(ValueError, match="a folder that they share"):
+        simulated(processes=None, engine="ray")
+    with pytest.raises(ValueError, match="engine must be"):
+        simulated(processes=None, engine="cluster", folder=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_delegates(known):
     assert known.summary() == summary(known.traces)
     assert known.paired("epig", "bald", of="final") == paired(known.traces, "epig", "bald", of="final")

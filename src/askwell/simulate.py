@@ -19,6 +19,7 @@ import numpy as np
 from askwell import curves
 from askwell.arrays import threads
 from askwell.curves import Curve, Difference, Standing, Trace
+from askwell.engines import Local, Serial, as_engine
 from askwell.problem import Problem, pose
 from askwell.progress import track
 from askwell.trial import Job, Step, read_steps, run_trial, trace_of, trial_file
@@ -117,6 +118,7 @@ def simulate(
     classes: Sequence[Any] | None = None,
     batch: Any = None,
     processes: int | None = None,
+    engine: Any = None,
     folder: str | Path | None = None,
     ids: Iterable[Any] | None = None,
     progress: Progress | Literal[False] | None = None,
@@ -131,9 +133,10 @@ def simulate(
     them; it ends where the pool does. `size` labels are asked per step.
 
     Runs are spread over `processes`, as many as there are processors by default, with one thread each; 1 is this one.
-    Finished steps are kept in `folder`: calling again with the same settings goes on there and gives the same traces,
-    bit for bit; scores and seeds may be added. `progress` is called as progress(steps done, steps in all, the latest
-    run so far as a dict), None shows a bar on a terminal, False nothing.
+    Or over an `engine`, such as "ray:host:6379" (see `askwell.engines`): its machines must share `folder`. Finished
+    steps are kept in `folder`: calling again with the same settings goes on there and gives the same traces, bit for
+    bit; scores and seeds may be added. `progress` is called as progress(steps done, steps in all, the latest run so far
+    as a dict), None shows a bar on a terminal, False nothing.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from askwell.seeds import rng_for
@@ -152,15 +155,14 @@ def simulate(
         classes=classes, batch=batch, ids=ids,
     )  # fmt: skip
     jobs = [(score, seed) for seed in problem.starts for score in problem.scores]  # in turn: all scores advance
-    processes, place = _processes(processes), _opened(folder, problem.settings)
+    where, place = _where(processes, engine, folder), _opened(folder, problem.settings)
     past = {job: read_steps(trial_file(place, job)) for job in jobs}
     open_jobs = [job for job in jobs if len(past[job]) < problem.steps(job[1])]
     try:
         with closing(_Watch(problem, past, progress)) as watch:
-            faults = work(
+            faults = where(
                 partial(run_trial, problem, place),
                 open_jobs,
-                processes=processes,
                 told=lambda job, step: watch.told(open_jobs[job], step),
             )
     except KeyboardInterrupt:
@@ -210,12 +212,22 @@ class _Watch:
             self._progress(self._done, self._total, asdict(trace_of(job, self._steps[job])))
 
 
-def _processes(processes: int | None) -> int:
+def _where(processes: int | None, engine: Any, folder: str | Path | None) -> Callable[..., list[Fault | None]]:
+    """What runs the trials."""
+    if engine is not None:
+        if processes is not None:
+            raise ValueError(
+                f"give processes or engine, not both. {processes} processes are engine='local:{processes}'."
+            )
+        found = as_engine(engine)
+        if folder is None and not isinstance(found, Serial | Local):
+            raise ValueError("an engine on other machines needs a folder that they share, for the finished steps.")
+        return found.run
     if processes is not None and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 1):
         raise ValueError(
             f"processes must be a whole number from 1, or None for all processors, but it is {processes!r}."
         )
-    return threads() if processes is None else processes
+    return partial(work, processes=threads() if processes is None else processes)
 
 
 # ---- what is kept --------------------------------------------------------------------------------------------------

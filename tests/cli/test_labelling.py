@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -171,6 +172,20 @@ def test_the_model_is_trained_when_it_is_time(project, place):
     assert "Trained on 12 labels in round 1 (linear)" in status
     figures = json.loads(fine("status", "p", "--json"))
     assert (figures["labelled"], figures["rounds"][0]["labels"]) == (12, 12)
+
+
+def test_the_pool_is_scored_where_it_is_said(project, place):
+    rows = "".join(f"{item},{label}\n" for item, label in list(project.items())[:12])
+    (place / "answers.csv").write_text(f"id,label\n{rows}")
+    fine("tell", "p", "--from", "answers.csv")
+    shutil.copytree("p", "q")
+    tables = [
+        [line for line in run("ask", folder, "--size", 5, "--engine", engine).output.splitlines() if "..." not in line]
+        for folder, engine in (("p", "serial"), ("q", "local:2"))
+    ]
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 6
+    assert "engine must be" in refused("ask", "p", "--engine", "cluster")
 
 
 def test_wrong_answers_store_nothing(project, place):

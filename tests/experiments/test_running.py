@@ -126,7 +126,9 @@ def test_data_are_looked_for_where_it_is_said(tmp_path, monkeypatch):
 def test_processes_find_what_one_process_finds(tmp_path):
     reproduce(toy("random", "epig"), processes=1, out=tmp_path / "one")
     reproduce(toy("random", "epig"), processes=2, out=tmp_path / "two")
-    assert (tmp_path / "one" / "toy.csv").read_text() == (tmp_path / "two" / "toy.csv").read_text()
+    reproduce(toy("random", "epig"), engine="local:2", out=tmp_path / "engine")
+    first, *others = [(tmp_path / name / "toy.csv").read_text() for name in ("one", "two", "engine")]
+    assert others == [first, first]
 
 
 def test_unknown_figures_are_refused():

@@ -126,21 +126,26 @@ def _shares(text: str | None) -> dict[str, float] | None:
 @_who()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option("--train/--no-train", default=True, show_default=True, help="Train the model first, if it is time to.")
-def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool) -> None:
+@click.option(
+    "--engine", metavar="NAME", help="Where the pool is scored then: local:4, ray, ray:host:port.  [default: here]"
+)
+def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, engine: str | None) -> None:
     """Print the next questions, and hold them for you.
 
     They are yours for as long as the rules say (90 seconds by default), and then may be given to others too; an answer
     that comes later is kept all the same. askwell tell answers.
     """
+    from askwell.engines import as_engine
     from askwell.project import open_project
 
     with _manners(), open_project(folder) as project:
+        where = None if engine is None else as_engine(engine)
         desk = project.desk()
         if train and _due(project):
             from askwell.project.rounds import train_round
 
             click.echo("Training the model ...", err=True)
-            train_round(project)
+            train_round(project, engine=where)
         tasks = desk.next(_name(who), size=size)
         for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
             click.echo(line)

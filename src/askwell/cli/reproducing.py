@@ -20,6 +20,7 @@ FOLDER = "experiments"  # of a checkout: no part of the package, which imports n
 @click.option("--full", "effort", flag_value="full", help="The paper's whole protocol, however long it takes.")
 @whole_number("--seeds", help="Runs of each score.  [default: as many as the figure says]")
 @whole_number("--processes", default=2, help="How many runs at a time.")
+@click.option("--engine", metavar="NAME", help="Instead of processes: ray, ray:host:port. Machines must share --out.")
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

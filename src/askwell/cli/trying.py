@@ -97,6 +97,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     help="What table, curve and verdict are about. Changing it takes no new simulation.",
 )
 @whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
+@click.option("--engine", metavar="NAME", help="Instead of processes: ray, ray:host:port. Machines must share --out.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -146,6 +147,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
                 seeds=range(seed, seed + seeds),
                 size=options["size"],
                 processes=options["processes"],
+                engine=options["engine"],
                 folder=folder / STEPS,
                 ids=task.ids,
             )

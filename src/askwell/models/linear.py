@@ -100,13 +100,15 @@ class LinearPosterior:
         """Class probabilities `[n, k, c]`, float32, in chunks: beyond the output it holds a few MiB."""
         x = sliceable(x)
         _, c, k = self.weights.shape
-        flat = self.weights.reshape(len(self.weights), c * k)
+        flat = self.weights[:, 1] - self.weights[:, 0] if c == 2 else self.weights.reshape(len(self.weights), c * k)
         out = np.empty((count(x), k, c), np.float32)
 
         def job(span: slice) -> None:
-            # classes before draws: the softmax then runs along whole cache lines of draws
-            logits = (self._inputs(x, span) @ flat).reshape(-1, c, k)
-            out[span] = _softmax(logits).transpose(0, 2, 1)
+            logits = self._inputs(x, span) @ flat
+            if c == 2:
+                _set_two(logits, out[span])
+            else:  # classes before draws: the softmax then runs along whole cache lines of draws
+                out[span] = _softmax(logits.reshape(-1, c, k)).transpose(0, 2, 1)
 
         with ThreadPoolExecutor(threads()) as pool, one_thread_each():
             # BLAS rounds by a row's place in its block, and blocks of 2^i rows are the same in any chunk of 2^j >= 2^i.
@@ -184,6 +186,15 @@ def _deviations(x: np.ndarray) -> np.ndarray:
     shrunk = np.full(x.shape[1], logs.mean())
     shrunk[varies] += kept * (logs - logs.mean())
     return np.exp(shrunk / 2)
+
+
+def _set_two(difference: np.ndarray, out: np.ndarray) -> None:
+    """out[..., y] = p(y) for two classes whose logits differ by this; the smaller one keeps its digits."""
+    second = difference > 0
+    smaller = np.exp(-np.abs(difference, out=difference), out=difference)
+    larger = 1 / (1 + smaller)
+    smaller *= larger
+    out[..., 0], out[..., 1] = np.where(second, smaller, larger), np.where(second, larger, smaller)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -79,12 +79,14 @@ def plan_round(
     cost: np.ndarray | None = None,
     judges: Sequence[int] = (),
     share: float = 0.0,
+    engine: Any = None,
 ) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen jointly where the score is EPIG, those behind by
     score. With `cost [n]`, what counts is the score per cost. Items of `judges` are asked for judging only, in their
-    order and so that they are about `share` of all labels; nothing is learnt from them.
+    order and so that they are about `share` of all labels; nothing is learnt from them. `engine` is where the pool is
+    scored (see `askwell.engines`), by default here.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.pool import as_pool
@@ -114,7 +116,7 @@ def plan_round(
         return Plan(woven(_first(pool, free, room, ahead, [*labels], rng("first"))))
     fits = _Fits(model, pool, classes)
     known = learn(model, pool, targets, **fits.given(learnt), rng=rng)
-    lines = _ranked(known.question, score, free, room, ahead, cost, rng("batch"))
+    lines = _ranked(known.question, score, free, room, ahead, cost, rng("batch"), engine)
     judged = {position: label for position, label in labels.items() if position in judging}
     return Plan(
         woven(_explained(known.question, lines)),
@@ -167,13 +169,14 @@ def _ranked(
     ahead: int,
     cost: np.ndarray | None,
     rng: np.random.Generator,
+    engine: Any,
 ) -> list[Line]:
     """The best questions by score (per cost); those `ahead` chosen jointly where the score is EPIG."""
     if room == 0:
         return []
     taken = int((~free[question.asked]).sum())
     if cost is None:
-        positions, worth = best_items(question, score, max(room, SHORTLIST) + taken)
+        positions, worth = best_items(question, score, max(room, SHORTLIST) + taken, engine=engine)
     else:
         positions, worth = question.asked, score_items(question, score) / cost[question.asked]
     order = np.argsort(-worth, kind="stable")

@@ -21,8 +21,10 @@ from askwell.store.records import StoreError
 __all__ = ["train_round"]
 
 
-def train_round(project: Project) -> None:
+def train_round(project: Project, *, engine: Any = None) -> None:
     """Learn from the project's labels, and record the queue and how it stands. A failure is recorded too, in words.
+
+    The pool is scored on an `engine` (see `askwell.engines`), by default here.
 
     What is learnt from is what most people say about each item. Items that still need labels of other people stand at
     the head of the queue.
@@ -33,7 +35,7 @@ def train_round(project: Project) -> None:
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", UserWarning)
-            found, queue = _found(project, desk)
+            found, queue = _found(project, desk, engine)
         said = list(
             dict.fromkeys(str(warning.message) for warning in heard if issubclass(warning.category, UserWarning))
         )
@@ -49,7 +51,7 @@ def train_round(project: Project) -> None:
     desk.put_round(report, queue=queue)
 
 
-def _found(project: Project, desk: Desk) -> tuple[dict[str, Any], list[Suggested]]:
+def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], list[Suggested]]:
     """(what a round found, the queue)."""
     settings, items, rules = project.settings, project.items, desk.rules
     changes, told = desk.changes, desk.labels()
@@ -69,6 +71,7 @@ def _found(project: Project, desk: Desk) -> tuple[dict[str, Any], list[Suggested
         cost=project.costs(),
         judges=judging_order(len(items), share, seed=settings.seed).tolist(),
         share=share,
+        engine=engine,
     )
     wanting = [item for item, said in told.items() if rules.needed([*said.votes.values()])]
     queue = [Suggested(item) for item in wanting] + _suggested(project, plan)

@@ -95,7 +95,7 @@ def best_items(
         order = np.argsort(-scores, kind="stable")[:size]
         return question.asked[order], scores[order]
     checked(question, score)
-    best, report = _Best(min(size, len(question.asked))), report or Report()
+    best, report = _Best(min(size, len(question))), report or Report()
     in_files = isinstance(question.items.x, Rows)
     shown = "scoring" if engine is None and not in_files else ""
     how = _How(score, best.size, _bar(question, screen), skip_bad, shown, folder if every else None)
@@ -106,7 +106,7 @@ def best_items(
         best.add(message["positions"], message["scores"])
         report.add(message)
     whole = engine is None and not in_files and folder is None
-    pieces = [slice(0, len(question.asked))] if whole else question.pieces()
+    pieces = [slice(0, len(question))] if whole else question.pieces()
     jobs = [(piece.start, piece.stop) for piece in pieces if (piece.start, piece.stop) not in done]
 
     def told(place: int, message: dict[str, Any]) -> None:
@@ -151,11 +151,11 @@ def _read_ahead(question: Question, jobs: Sequence[tuple[int, int]]) -> Iterator
     if not isinstance(x, Rows):
         yield from jobs
         return
-    first = [question.asked[start] for start, _ in jobs]
+    first = [question.places(slice(start, start + 1)) for start, _ in jobs]
     with ThreadPoolExecutor(1) as reader:
         for number, job in enumerate(track(jobs, label="scoring")):
             if number + 1 < len(jobs):
-                reader.submit(x.__getitem__, first[number + 1 : number + 2])
+                reader.submit(x.__getitem__, first[number + 1])
             yield job
 
 
@@ -188,7 +188,7 @@ def _all_of(question: Question, how: _How, span: slice, clock: Clock) -> dict[st
     """Every score, written."""
     assert how.out is not None
     scores = score_items(question, how.score, piece=span, clock=clock)
-    positions, x = question.asked[span], question.items.x
+    positions, x = question.places(span), question.items.x
     ids = x.ids(positions) if isinstance(x, Rows) else [question.items.ids[place] for place in positions]
     with clock("write"):
         named = written(how.out, span.start, ids, positions, scores)
@@ -200,7 +200,7 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
     best, screened = _Best(how.size), 0
     for part, probs in question.chunks(piece=span, shown=how.shown, clock=clock):
         with clock("score"):
-            positions = question.asked[part]
+            positions = question.places(part)
             if how.bar > -np.inf:
                 keep = _kept(question, probs, how.bar)
                 screened += len(probs) - len(keep)
@@ -228,7 +228,7 @@ def _best_of_chunk(
 def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
     need_targets(question, "epig")
-    places, posterior = question.asked[span], question.posterior
+    places, posterior = question.places(span), question.posterior
     if not hasattr(posterior, "top_epig"):
         return places, exact(question, places)
     with clock("read"):

@@ -18,13 +18,13 @@ def score_items(
     Where the posterior knows EPIG without draws (a Gaussian process does), that is taken. Random numbers need no
     predictions.
     """
-    asked = question.asked if piece is None else question.asked[piece]
+    start, stop, _ = (piece or slice(None)).indices(len(question))
     if score == "random":
-        return question.rng("score").random(len(question.asked))[piece or slice(None)]
+        return question.rng("score").random(len(question))[start:stop]
     if score == "epig" and hasattr(question.posterior, "epig"):
-        return exact(question, asked)
+        return exact(question, question.places(slice(start, stop)))
     checked(question, score)
-    clock, scores, start = clock or Clock(), np.empty(len(asked)), 0 if piece is None else piece.start
+    clock, scores = clock or Clock(), np.empty(stop - start)
     for span, probs in question.chunks(piece=piece, shown="" if piece else "scoring", clock=clock):
         with clock("score"):
             scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)

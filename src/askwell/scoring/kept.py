@@ -79,7 +79,8 @@ def fingerprint(question: Question) -> str:
         found.update(np.ascontiguousarray(probs).tobytes() if probs is not None else b"none")
     x = question.items.x
     found.update(repr([tuple(shard) for shard in x.shards] if isinstance(x, Rows) else len(question.items)).encode())
-    found.update(np.ascontiguousarray(question.asked).tobytes())
+    if question.positions is not None:
+        found.update(question.asked.tobytes())
     return found.hexdigest()[:16]
 
 

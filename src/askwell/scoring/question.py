@@ -61,18 +61,28 @@ class Question:
     rng: Callable[[str], np.random.Generator] = lambda purpose: rng_for(0, 0, purpose)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: what was worked out of the targets, not a list of all rows."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("asked", "items")}
+        """What is sent to another process: what was worked out of the targets, not what was worked out of the pool."""
+        return {name: value for name, value in self.__dict__.items() if name != "items"}
 
     @cached_property
     def items(self) -> Pool:
         """The pool, with ids."""
         return as_pool(self.pool)
 
-    @cached_property
+    def __len__(self) -> int:
+        """How many items may be asked."""
+        return len(self.items) if self.positions is None else len(self.positions)
+
+    @property
     def asked(self) -> np.ndarray:
         """The positions that may be asked, in order."""
-        return np.arange(len(self.items)) if self.positions is None else np.asarray(self.positions, np.intp)
+        return self.places(slice(0, len(self)))
+
+    def places(self, span: slice) -> np.ndarray:
+        """`asked[span]`, without a list of all items of a pool that may be asked as a whole."""
+        if self.positions is None:
+            return np.arange(*span.indices(len(self)))
+        return np.asarray(self.positions, np.intp)[span]
 
     @cached_property
     def target_probs(self) -> np.ndarray | None:
@@ -87,22 +97,24 @@ class Question:
         """Spans of `asked` that can be worked on apart: of a pool in files a piece of a file, else so many items."""
         x = self.items.x
         if not isinstance(x, Rows):
-            return list(spans(len(self.asked), PIECE))
-        cuts = np.searchsorted(self.asked, [*(shard.start for shard in x.shards), len(x)]).tolist()
+            return list(spans(len(self), PIECE))
+        cuts = [*(shard.start for shard in x.shards), len(x)]
+        if self.positions is not None:
+            cuts = np.searchsorted(self.asked, cuts).tolist()
         return [slice(start, stop) for start, stop in pairwise(cuts) if stop > start]
 
     def some(self, most: int) -> np.ndarray:
         """At most so many of the positions that may be asked, evenly spread; of a pool in files, over a few pieces."""
-        whole = slice(0, len(self.asked))
+        whole = slice(0, len(self))
         pieces = self.pieces() if isinstance(self.items.x, Rows) else [whole]
         few = pieces[:: -(-len(pieces) // FEW)]
         return np.concatenate(
-            [self.asked[piece][:: max(1, -(-len(few) * (piece.stop - piece.start) // most))] for piece in few]
+            [self.places(piece)[:: max(1, -(-len(few) * (piece.stop - piece.start) // most))] for piece in few]
         )[:most]
 
     def chunks(self, *, piece: slice | None = None, shown: str = "", clock: Clock | None = None) -> Chunks:
         """(span of `asked`, its beliefs), in order; as many rows at a time as `CHUNK_BYTES` hold."""
-        start, stop, _ = (piece or slice(None)).indices(len(self.asked))
+        start, stop, _ = (piece or slice(None)).indices(len(self))
         clock = clock or Clock()
         parts = [
             slice(start + part.start, start + part.stop)
@@ -110,12 +122,12 @@ class Question:
         ]
         for span in track(parts, label=shown):
             with clock("read"):
-                x = self.items.take(self.asked[span])
+                x = self.items.take(self.places(span))
             with clock("predict"):
                 probs = np.asarray(self.posterior.predict(x))
             yield span, probs
 
     @cached_property
     def _row_bytes(self) -> int:
-        belief = self.target_probs if self.target_probs is not None else self.predict(self.asked[:1])
+        belief = self.target_probs if self.target_probs is not None else self.predict(self.places(slice(0, 1)))
         return int(belief[0].nbytes)
