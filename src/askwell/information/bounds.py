@@ -5,17 +5,22 @@ For the K draws as a uniform prior both bounds hold exactly, for the estimates a
 - data processing: y - theta - y* is a Markov chain, so I(y; y*_j) <= min(BALD(x), BALD(x*_j)). Too loose to prune with.
 - chi-square: I <= log(1 + chi2), and with Jensen EPIG(x) <= log(1 + mean_j chi2(x, x*_j)). The mean over *all* targets
   is one quadratic form sum_kl A_kl(x) G_kl / K^2 in a K x K matrix G of the targets: the same cost for any number.
+  G is mostly of low rank: with its leading eigenvectors V, sum_kl A_kl G_kl <= sum_v (l_v - l) (v^T A v) + l tr A for l
+  the largest eigenvalue left out, at a fraction of that cost.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
 from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
 
-__all__ = ["chi2_bound", "data_processing_bound", "forms", "target_gram", "top_epig"]
+__all__ = ["Prepared", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
 
+RANK = 16  # eigenvectors of the rough bound: a register tile's width
+MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
 
 
@@ -60,13 +65,15 @@ def top_epig(
     weights: Array | None = None,
     log: bool = False,
     floor: float = -np.inf,
+    prepared: "Prepared | None" = None,
 ) -> tuple[Array, Array]:
     """The `size` candidates with the highest EPIG, best first: (indices [size], scores [size]).
 
     Exactly what sorting `epig` would give, equal scores in order of index, but candidates that provably cannot be among
-    the best are dropped on the way: the targets are taken block by block, and the chi-square bound says what the
-    blocks to come can still add. With `floor`, those that score below it may be left out, so that fewer come back: give
-    it what the `size`-th best elsewhere has, and the best of a pool are found part by part.
+    the best are dropped on the way: the targets are taken block by block, and the chi-square bound says what the blocks
+    to come can still add. With `floor`, those that score below it may be left out, so that fewer come back: give it
+    what the `size`-th best elsewhere has, and the best of a pool are found part by part; `prepared` (by `prepare`, of
+    the same targets and weights) then saves that the same is done to the targets for each part.
 
     >>> split, vague = [[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.4], [0.4, 0.6]]
     >>> top_epig([vague, split, split], [split], 2)
@@ -84,8 +91,14 @@ def top_epig(
         scores = epig(probs, target_probs, weights=weights, log=log)
         best = xp.argsort(scores, descending=True, stable=True)[:size]
         return best, scores[best]
-    w = normalised_weights(weights, host_targets.shape[0])
-    best, scores = _race(fast, host, host_targets, size, w, log, floor)
+    if prepared is None or prepared.dtype != host.dtype or prepared.shape != host_targets.shape:
+        w = normalised_weights(weights, host_targets.shape[0])
+        prepared = _prepared(fast, host_targets, w, host.dtype, log, n >= MANY * host.shape[1])
+    best, scores = np.empty(0, np.intp), np.empty(0)
+    for span, part in fast.parts(host, packed=prepared.blocks, log=log):
+        index, found = _survivors(_Race(fast, part, prepared), size, scores, floor)
+        best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
+        best, scores = _best(best, scores, size, host.dtype)
     return xp.asarray(best, device=probs.device), like(xp, probs, scores)
 
 
@@ -140,83 +153,123 @@ def _scaled(xp: Any, probs: Array) -> Array:
 # ---- the race ------------------------------------------------------------------------------------------------------
 
 
+class Prepared(NamedTuple):
+    """Targets as `top_epig` wants them."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    blocks: list[Any]  # the targets, a block each
+    tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
+    vectors: np.ndarray | None  # [k, RANK]  V (l_v - l)^(1/2) of the Gram matrix of all
+    rest: float = 0.0  # l
+
+
+def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Prepared | None:
+    """What `top_epig` needs to know of these targets, for candidates of the same dtype; None without the compiled loop.
+
+    >>> split = [[1.0, 0.0], [0.0, 1.0]]
+    >>> top_epig([split], [split], 1, prepared=prepare([split]))
+    (array([0]), array([0.69314718]))
+    """
+    _, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
+    fast, host = hot_loop(), as_numpy(target_probs)
+    if fast is None or host is None or 0 in host.shape or host.shape[2] == 1:
+        return None
+    return _prepared(fast, host, normalised_weights(weights, len(host)), host.dtype, log, True)
+
+
+def _prepared(
+    fast: Any, target_probs: np.ndarray, weights: np.ndarray | None, dtype: Any, log: bool, sketched: bool
+) -> Prepared:
+    m, draws, _ = target_probs.shape
+    w = np.full(m, 1 / m) if weights is None else weights
+    blocks = list(fast.packs(target_probs, w, dtype, log=log, most=1))
+    tails = [(0.0, np.zeros((draws, draws)))]
+    for block in reversed(blocks):
+        span = block.centred.span
+        gram = fast.gram(target_probs[span], w[span], log=log)
+        tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
+    if not sketched or draws < 2 * RANK or all(block.votes for block in blocks):
+        return Prepared(target_probs.shape, dtype, blocks, tails, None)
+    values, vectors = eigh(tails[0][1], subset_by_index=[draws - RANK - 1, draws - 1])
+    rest = max(float(values[0]), 0.0)
+    spread = vectors[:, 1:] * np.sqrt(np.maximum(values[1:] - rest, 0))
+    return Prepared(target_probs.shape, dtype, blocks, tails, spread, rest)
+
+
 class _Race(NamedTuple):
     """What does not change while the candidates are run against the targets, block after block."""
 
     fast: Any  # the compiled loop
     candidates: Any  # as the loop wants them
-    blocks: list[Any]  # the targets, a block each
-    tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
+    targets: Prepared
 
     def totals(self, index: np.ndarray) -> np.ndarray:
         """The whole scores of some candidates."""
-        return self.run(index, np.zeros(len(index)), 0, len(self.blocks))
+        return self.run(index, np.zeros(len(index)), 0, len(self.targets.blocks))
 
     def run(self, index: np.ndarray, totals: np.ndarray, first: int, stop: int) -> np.ndarray:
         """Add what the blocks from `first` to `stop` tell."""
-        self.fast.add_scores(self.candidates, self.blocks[first:stop], totals, index=index)
+        self.fast.add_scores(self.candidates, self.targets.blocks[first:stop], totals, index=index)
         return totals
+
+    def promise(self, index: np.ndarray) -> np.ndarray:
+        """At least `most_to_come` of all blocks, and cheaper where the targets have been sketched."""
+        if self.targets.vectors is None:
+            return self.most_to_come(index, 0)
+        (weight, gram), rest = self.targets.tails[0], self.targets.rest
+        leading, trace = self.fast.sketch(self.candidates, self.targets.vectors, index=index).T
+        return _bound(weight, gram, leading + rest * trace, trace)
 
     def most_to_come(self, index: np.ndarray, block: int) -> np.ndarray:
         """The most that this block and those after it can add: W log(1 + chi2 / W), chi2 weighted, W their weight."""
-        weight, gram = self.tails[block]
+        weight, gram = self.targets.tails[block]
         if weight <= 0:
             return np.zeros(len(index))
         full, _, trace = self.fast.forms(self.candidates, gram, index=index).T
-        chi2 = (full + SLACK * trace * np.trace(gram)) / len(gram) ** 2
-        most: np.ndarray = weight * np.log1p(np.maximum(chi2, 0) / weight)
-        return most
+        return _bound(weight, gram, full, trace)
 
 
-def _race(
-    fast: Any,
-    probs: np.ndarray,
-    target_probs: np.ndarray,
-    size: int,
-    weights: np.ndarray | None,
-    log: bool,
-    floor: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """`top_epig` for arrays in memory: the pool in parts, the best so far carried from part to part."""
-    w = np.full(len(target_probs), 1 / len(target_probs)) if weights is None else weights
-    blocks = list(fast.packs(target_probs, w, probs.dtype, log=log, most=1))
-    tails = [(0.0, np.zeros((probs.shape[1],) * 2))]
-    for block in reversed(blocks):
-        span = block.centred.span
-        gram = fast.gram(target_probs[span], w[span], log=log)
-        tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
-    best, scores = np.empty(0, np.intp), np.empty(0)
-    for span, part in fast.parts(probs, packed=blocks, log=log):
-        index, found = _survivors(_Race(fast, part, blocks, tails), size, scores, floor)
-        best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
-        best, scores = _best(best, scores, size, probs.dtype)
-    return best, scores
+def _bound(weight: float, gram: np.ndarray, full: np.ndarray, trace: np.ndarray) -> np.ndarray:
+    """W log(1 + chi2 / W), chi2 raised by more than rounding."""
+    chi2 = (full + SLACK * trace * np.trace(gram)) / len(gram) ** 2
+    most: np.ndarray = weight * np.log1p(np.maximum(chi2, 0) / weight)
+    return most
 
 
 def _best(index: np.ndarray, scores: np.ndarray, size: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """The `size` best, best first; equal scores, as the user will see them, in order of index."""
-    order = np.lexsort((index, -scores.astype(dtype)))[:size]
+    shown = scores.astype(dtype)
+    if len(shown) > size:
+        enough = shown >= np.partition(shown, -size)[-size]
+        index, scores, shown = index[enough], scores[enough], shown[enough]
+    order = np.lexsort((index, -shown))[:size]
     return index[order], scores[order]
 
 
 def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
     """(index, scores) of the candidates that could not be ruled out; the best are among them or among the known."""
-    counted = race.fast.counted(race.candidates, race.blocks)
+    blocks = race.targets.blocks
+    counted = race.fast.counted(race.candidates, blocks)
     others = np.flatnonzero(~counted)
+    if len(others) == 0:
+        every = np.arange(len(counted))
+        return every, race.totals(every)
     promise, least = np.full(len(counted), np.inf), floor * (1 - SLACK)
-    if len(others):
-        promise[others] = race.most_to_come(others, 0)
-    order = np.argsort(-promise, kind="stable")
-    order = order[promise[order] >= least]
+    promise[others] = race.promise(others)
+    left = np.flatnonzero(promise >= least)
     most = len(counted) - len(others) + 2 * size + 32
-    head, rest = order[:most], np.sort(order[most:])
+    order = np.argpartition(-promise[left], most) if most < len(left) else np.arange(len(left))
+    head, rest = left[order[:most]], np.sort(left[order[most:]])
     head_totals = race.totals(head)
     bar = max(_kth(np.concatenate([known, head_totals]), size), least)
     rest = rest[promise[rest] >= bar]
+    if race.targets.vectors is not None and len(blocks) > 1:  # else the finer bound costs what it saves
+        rest = rest[race.most_to_come(rest, 0) >= bar]
     totals, done, step = np.zeros(len(rest)), 0, 1
-    while done < len(race.blocks):
+    while done < len(blocks):
         race.run(rest, totals, done, done + step)
-        done = min(done + step, len(race.blocks))
+        done = min(done + step, len(blocks))
         keep = totals + race.most_to_come(rest, done) >= bar
         # Where the bound drops next to nothing, ask it less and less often.
         step = 1 if keep.sum() < 0.9 * len(keep) else 2 * step

@@ -27,6 +27,7 @@ __all__ = [
     "gram",
     "packs",
     "parts",
+    "sketch",
 ]
 
 PART_BYTES = 48 << 20  # of candidates looked at together
@@ -302,10 +303,7 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
     A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y). With `index` for those candidates only.
     """
     rows = np.arange(len(candidates.probs)) if index is None else index
-    draws, width = len(gram), panel_width(candidates.probs.dtype)
-    columns = np.zeros((draws, _ceil_to(draws, width)), candidates.probs.dtype)
-    columns[:, :draws] = gram
-    packed = np.ascontiguousarray(columns.reshape(draws, -1, width).swapaxes(0, 1))  # [panels, k, width]
+    packed = _panels(gram, candidates.probs.dtype)
     out, diagonal = np.empty((len(rows), 3)), np.diagonal(gram).astype(np.float64)
 
     def job(span: slice) -> None:
@@ -313,3 +311,22 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
 
     _each_chunk(candidates.probs, len(rows), job)
     return out
+
+
+def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:
+    """(sum_kl A_kl (V V^T)_kl, sum_k A_kk) for `vectors` V `[k, r]`, as [n, 2]: what `forms` has, cheap for small r."""
+    packed, out = _panels(vectors, candidates.probs.dtype), np.empty((len(index), 2))
+
+    def job(span: slice) -> None:
+        kernels.sketch(*candidates[:2], index[span], packed, out[span])
+
+    _each_chunk(candidates.probs, len(index), job)
+    return out
+
+
+def _panels(matrix: np.ndarray, dtype: Any) -> np.ndarray:
+    """A matrix [k, columns] as [panels, k, width], filled up with zeros."""
+    (draws, columns), width = matrix.shape, panel_width(dtype)
+    filled = np.zeros((draws, _ceil_to(columns, width)), dtype)
+    filled[:, :columns] = matrix
+    return np.ascontiguousarray(filled.reshape(draws, -1, width).swapaxes(0, 1))

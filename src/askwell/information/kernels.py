@@ -36,7 +36,7 @@ from askwell.information.vectors import (
     set_two_class_information,
 )
 
-__all__ = ["bald", "forms", "gram", "score"]
+__all__ = ["bald", "forms", "gram", "score", "sketch"]
 
 WIDE = 2 * LANES  # places in one step where there is room: two vectors in flight hide each other's waiting
 DEPTH = 50  # at most so many draws are added up before the sum is put aside: keeps the rounding of long sums small
@@ -254,6 +254,54 @@ def forms(probs, means, index, columns, diagonal, out):
                 out[start + i, 0] += p * full
                 out[start + i, 1] += p * weighted
                 out[start + i, 2] += p * plain
+
+
+@njit(**ANY_ORDER)
+def _square(a, step):
+    """The sum of the squares of every `step`-th number."""
+    total = 0.0
+    for j in range(0, a.shape[0], step):
+        total += np.float64(a[j]) * a[j]
+    return total
+
+
+@njit(**JIT)
+def sketch(probs, means, index, columns, out):
+    """(sum_y p(y) |V^T f(y)|^2, sum_y p(y) |f(y)|^2) of candidates `probs[index]`, as `out [n, 2]`.
+
+    `columns [panels, k, width]` is V, packed.
+    """
+    draws, classes = probs.shape[1:]
+    n, count, width = index.shape[0], candidate_classes(classes, True), columns.shape[0] * columns.shape[2]
+    step = _tile_step(n, count, probs.itemsize * width)
+    rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
+    product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
+    flat, f, v = rows.reshape(-1), np.empty(draws), np.empty(width)
+    for start in range(0, n, step):
+        tile = index[start : start + step]
+        pack_tile(probs, means, tile, True, order, rows)
+        _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
+        for i in range(tile.shape[0]):
+            f[:], v[:] = 0, 0
+            first, second = 0.0, 0.0
+            for y in range(count):
+                p = means[tile[i], order[i, y]]
+                group, lane = divmod(i * count + y, ROWS)
+                own = flat[group * draws * ROWS + lane : (group + 1) * draws * ROWS]
+                if count < classes and classes > 2:
+                    for k in range(draws):
+                        f[k] += p * own[k * ROWS]
+                    for k in range(width):
+                        v[k] += p * product[i * count + y, k]
+                # of two classes the one that is left out has -p f / (1 - p)
+                scale = p + p * p / means[tile[i], order[i, 1]] if classes == 2 else p
+                first += scale * _square(product[i * count + y], 1)
+                second += scale * _square(own, ROWS)
+            if count < classes and classes > 2:
+                p = means[tile[i], order[i, classes - 1]]
+                first += _square(v, 1) / p
+                second += _square(f, 1) / p
+            out[start + i] = first, second
 
 
 @njit(**JIT)

@@ -121,26 +121,38 @@ def _is_strong(p, means, limits, given_up):
 
 
 @njit(**ANY_ORDER)
-def _two_are_votes(p):
-    """`_are_votes` for two, as vectors over draws."""
-    sure = (p[0, 0] == 0) | (p[0, 0] == 1)
-    if sure:
-        for k in range(p.shape[0]):
-            sure &= (p[k, 0] == 0) & (p[k, 1] == 1) | (p[k, 0] == 1) & (p[k, 1] == 0)
-    return sure
+def _two_votes(p):
+    """How many draws vote for the first of two classes; -1 if some draw does not vote."""
+    first, sure = np.int32(0), True
+    for k in range(p.shape[0]):
+        first += p[k, 0] == 1
+        sure &= ((p[k, 0] == 1) & (p[k, 1] == 0)) | ((p[k, 0] == 0) & (p[k, 1] == 1))
+    return first if sure else np.int32(-1)
 
 
 @njit(**JIT)
-def _are_votes(p):
-    """Whether each draw of one input's `p [k, c]` is sure of a class, to the bit."""
-    if p.shape[1] == 2:
-        return _two_are_votes(p)
-    for k in range(p.shape[0]):
-        sure = True
-        for y in range(p.shape[1]):
-            sure &= (p[k, y] == 0) | (p[k, y] == 1)
-        if not sure:
+def _are_votes(p, means):
+    """Whether each draw of one input's `p [k, c]` is sure of a class, to the bit; then also its means."""
+    draws, classes = p.shape
+    means[:] = 0
+    if (p[0, 0] != 0) & (p[0, 0] != 1):
+        return False
+    if classes == 2:
+        first = _two_votes(p)
+        means[0], means[1] = first / draws, (draws - first) / draws
+        return first >= 0
+    for k in range(draws):
+        ones = 0
+        for y in range(classes):
+            one = p[k, y] == 1
+            if not one and p[k, y] != 0:
+                return False
+            ones += one
+            means[y] += one
+        if ones != 1:
             return False
+    for y in range(classes):
+        means[y] /= draws
     return True
 
 
@@ -153,13 +165,13 @@ def look_at(probs, tolerance, means, kinds):
     classes = probs.shape[2]
     partial, limits, given_up = np.empty((4, classes)), np.empty(classes, probs.dtype), np.empty(classes, np.int32)
     for i in range(probs.shape[0]):
+        if kinds.size and _are_votes(probs[i], means[i]):
+            kinds[i] = IS_VOTES + IS_STRONG * (1 - dot(means[i], means[i]) > STRONG)  # what is below, at less cost
+            continue
         if not _class_means(probs[i], tolerance, partial, means[i]):
             return i
         if kinds.size:
-            if _are_votes(probs[i]):
-                kinds[i] = IS_VOTES + IS_STRONG * (1 - dot(means[i], means[i]) > STRONG)  # what is below, at less cost
-            else:
-                kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], limits, given_up)
+            kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], limits, given_up)
     return -1
 
 

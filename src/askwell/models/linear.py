@@ -23,6 +23,7 @@ __all__ = ["GradientEmbeddings", "LinearModel", "LinearPosterior", "gradient_emb
 
 REFERENCE_ROWS = 10_000  # inputs, evenly spaced, that give the units
 MOST_ROWS = 2**10  # in such a chunk
+FAR = 80.0  # logits: there a class has all the probability, and exp still fits in float32
 BLOCK = 2**20  # logits in one chunk of predict: 4 MiB of float32, so that the passes of the softmax stay in cache
 
 
@@ -126,7 +127,12 @@ class LinearPosterior:
     def _inputs(self, x: Any, span: slice) -> np.ndarray:
         """φ(x) `[rows, D]` of a chunk."""
         part = features(take(x, span), width=len(self.centre), first=span.start or 0)
-        return _augmented((part - self.centre) / self.scale, len(self.weights) > len(self.centre))
+        rows = np.empty((len(part), len(self.weights)), np.float32)
+        inputs = rows[:, len(self.weights) - len(self.centre) :]
+        np.subtract(part, self.centre, out=inputs)
+        inputs /= self.scale
+        rows[:, : len(self.weights) - len(self.centre)] = 1  # for the intercept
+        return rows
 
 
 class GradientEmbeddings(NamedTuple):
@@ -189,12 +195,11 @@ def _deviations(x: np.ndarray) -> np.ndarray:
 
 
 def _set_two(difference: np.ndarray, out: np.ndarray) -> None:
-    """out[..., y] = p(y) for two classes whose logits differ by this; the smaller one keeps its digits."""
-    second = difference > 0
-    smaller = np.exp(-np.abs(difference, out=difference), out=difference)
-    larger = 1 / (1 + smaller)
-    smaller *= larger
-    out[..., 0], out[..., 1] = np.where(second, smaller, larger), np.where(second, larger, smaller)
+    """out[..., y] = p(y) for two classes whose logits differ by this: with e = exp(-d), 1 / (1 + e) and e / (1 + e)."""
+    odds = np.exp(-np.clip(difference, -FAR, FAR, out=difference), out=difference)
+    second = out[..., 1]
+    np.divide(1, 1 + odds, out=second)
+    np.multiply(odds, second, out=out[..., 0])
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -221,7 +221,8 @@ def _best_of_chunk(
         scores = score_chunk(question, score, span, probs)
         order = np.argsort(-scores, kind="stable")[:size]
         return order, scores[order]
-    index, found = top_epig(probs, question.target_probs, min(size, len(probs)), weights=question.weights, floor=floor)
+    few, weights, prepared = min(size, len(probs)), question.weights, question.prepared
+    index, found = top_epig(probs, question.target_probs, few, weights=weights, floor=floor, prepared=prepared)
     return np.asarray(index), np.asarray(found, np.float64)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from askwell.arrays import spans, whole_power
+from askwell.information.bounds import Prepared, prepare
 from askwell.models.protocol import Posterior
 from askwell.pool import Pool, as_pool
 from askwell.progress import track
@@ -62,7 +63,7 @@ class Question:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: what was worked out of the targets, not what was worked out of the pool."""
-        return {name: value for name, value in self.__dict__.items() if name != "items"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("items", "prepared")}
 
     @cached_property
     def items(self) -> Pool:
@@ -88,6 +89,11 @@ class Question:
     def target_probs(self) -> np.ndarray | None:
         """`[m, k, c]` of the targets under the posterior's draws."""
         return None if self.targets is None else np.asarray(self.posterior.predict(self.targets))
+
+    @cached_property
+    def prepared(self) -> Prepared | None:
+        """What `top_epig` needs to know of the targets."""
+        return None if self.target_probs is None else prepare(self.target_probs, weights=self.weights)
 
     def predict(self, positions: Any) -> np.ndarray:
         """`[n, k, c]` of the items at these positions."""
