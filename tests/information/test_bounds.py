@@ -151,6 +151,47 @@ def test_top_of_many(dtype):
     same_as_sorting(probs, targets, 60)
 
 
+@pytest.mark.parametrize("classes", [2, 5, 20])  # of few, one is left out and follows from the others
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_rough_bound_is_above_the_fine_one_and_close(dtype, classes):
+    probs, targets = (a.astype(dtype) for a in linear(rng_for(0, 0, "rough"), 500, 60, 40, classes))
+    prepared = bounds.prepare(targets)
+    assert prepared.vectors.shape == (40, bounds.RANK)
+    fast = bounds.hot_loop()
+    ((_, part),) = fast.parts(probs, packed=prepared.blocks)
+    race, every = bounds._Race(fast, part, prepared), np.arange(500)
+    rough, fine = race.promise(every), race.most_to_come(every, 0)
+    assert (rough >= fine * (1 - 1e-6)).all()
+    gram, _, trace = fast.forms(part, prepared.tails[0][1]).T
+    leading, same_trace = fast.sketch(part, prepared.vectors, index=every).T
+    np.testing.assert_allclose(same_trace, trace, rtol=1e-5)
+    tops = np.linalg.eigvalsh(prepared.tails[0][1])[::-1]
+    assert prepared.rest == pytest.approx(tops[bounds.RANK])
+    assert (leading + prepared.rest * trace <= gram * (1 + 1e-5) + prepared.rest * trace).all()
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard", "mixed"])
+@pytest.mark.parametrize("m", [30, 300])  # one block of targets, and several
+def test_top_by_the_rough_bound(kind, m):
+    probs, targets = pool_and_targets(kind, 4000, m, 40, 3, dtype="float32")
+    weights = rng_for(0, 0, "weights").integers(0, 3, m)
+    same_as_sorting(probs, targets, 10, weights=weights)
+    prepared, scores = bounds.prepare(targets, weights=weights), askwell.epig(probs, targets, weights=weights)
+    order = np.argsort(-scores, kind="stable")[:10]
+    best, found = askwell.top_epig(
+        probs, targets, 10, weights=weights, prepared=prepared, floor=float(scores[order[-1]])
+    )
+    np.testing.assert_array_equal(best, order)
+    np.testing.assert_array_equal(found, scores[order])
+
+
+def test_what_was_prepared_for_others_is_not_used(either):
+    probs, targets = pool_and_targets("soft", 20, 6, 12, 3, dtype="float64")
+    prepared = bounds.prepare(targets[:4])
+    best, _ = askwell.top_epig(probs, targets, 3, prepared=prepared)
+    np.testing.assert_array_equal(best, askwell.top_epig(probs, targets, 3)[0])
+
+
 def test_top_when_the_pool_comes_in_parts(monkeypatch):
     monkeypatch.setattr("askwell.information.compiled.PART_BYTES", 64 * 20 * 5 * 4)  # 64 candidates
     for kind in ("soft", "hard_coupled", "mixed"):
