@@ -24,6 +24,7 @@ from askwell.seeds import rng_for
 from benchmarks.measure import MIB, ROOT, Row, row
 
 SIZES = (10**5, 10**6, 10**7)
+FEW = 10**4  # rows for a net, which takes far longer
 AGAINST_RAY = 10**6  # rows at most
 FEATURES, LABELS, TARGETS, DRAWS, BEST = 50, 300, 100, 100, 10
 FILE, GROUP = 10**6, 50_000  # rows of a file, and of a row group
@@ -57,15 +58,25 @@ def write_pool(folder: Path, size: int) -> Path:
 
 def question(pool: Path, model: str) -> Question:
     """Two classes that overlap, and targets that differ from the pool."""
-    from askwell.models.forest import forest
-    from askwell.models.linear import LinearModel
-
     rng = rng_for(0, 0, "bench_scale labels")
     x = rng.standard_normal((LABELS, FEATURES), "f4")
     y = x[:, :10].sum(axis=1) + 2 * rng.normal(size=LABELS) > 0
     targets = rng.standard_normal((TARGETS, FEATURES), "f4") * 0.7 + 0.3
-    fitted = (forest(trees=DRAWS) if model == "forest" else LinearModel(draws=DRAWS)).fit(x, y, rng=rng)
+    fitted = _model(model).fit(x, y, rng=rng)
     return Question(fitted, open_rows(pool), targets=targets)
+
+
+def _model(name: str) -> Any:
+    from askwell.models.forest import forest
+    from askwell.models.linear import LinearModel
+
+    if name != "dropout":
+        return forest(trees=DRAWS) if name == "forest" else LinearModel(draws=DRAWS)
+    from askwell.models.dropout import DropoutModel
+    from askwell.models.networks import mlp
+    from askwell.models.training import ModernTraining
+
+    return DropoutModel(mlp(FEATURES, 2), draws=DRAWS, training=ModernTraining(steps=200))
 
 
 def found(*, pool: str, model: str, engine: str | None) -> dict[str, Any]:
@@ -154,6 +165,8 @@ def rows(most: int = SIZES[-1], folder: Path = CACHE) -> Iterator[Row]:
         start = time.perf_counter()
         pools[size] = write_pool(folder, size)
         print(f"pool of {size:,} rows: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+    small = write_pool(folder, FEW)
+    yield _speed("dropout", FEW, "here", watched(pool=str(small), model="dropout", engine=None))
     here = {}
     for size in sizes:
         for model in MODELS:
@@ -173,9 +186,12 @@ def _speed(model: str, size: int, engine: str, got: dict[str, Any], first: dict[
     parts, whole = got["seconds"], sum(got["seconds"].values())
     each = ", ".join(f"{what} {size / max(seconds, 1e-9):,.0f}" for what, seconds in parts.items())
     share = parts["score"] / whole
-    goals, met = ["at most 1.5 GiB", "scoring at most 25 %"], [got["peak"] <= 1536, share <= 0.25]
+    goals, met = ["at most 1.5 GiB"], [got["peak"] <= 1536]
     if engine == "ray:2":  # whose own processes need about 0.7 GiB
-        del goals[0], met[0]
+        goals, met = [], []
+    if model == "forest":
+        goals.append("scoring at most 25 %")
+        met.append(share <= 0.25)
     if first is not None:
         goals.append("the same ids and scores")
         met.append(all(got[what] == first[what] for what in ("positions", "scores")))
@@ -186,7 +202,7 @@ def _speed(model: str, size: int, engine: str, got: dict[str, Any], first: dict[
         ", ".join(goals),
         f"{got['wall']:.1f} s, {size / got['wall']:,.0f} rows/s (per second spent: {each}; scoring {share:.0%}); "
         f"{got['cpu']:.1f} CPU-s and {got['peak']:.0f} MiB of all processes{same}",
-        all(met),
+        all(met) if met else None,
     )
 
 

@@ -90,6 +90,21 @@ def pack(probs, f, bits, counts, own):
 
 
 @njit(**ANY_ORDER)
+def _joint_of_two(sets, held, bits, counts, f, both, total):
+    """`_joint` for two classes: one count gives all four."""
+    words, m = bits.shape[1:]
+    for j in range(m):
+        both[j] = 0
+    for word in range(words):
+        for j in range(m):
+            both[j] += np.uint32(_ones(sets[0, word] & bits[0, word, j]))
+    mine, others = np.uint32(held[0]), np.uint32(held[1])
+    for j in range(m):
+        n, theirs = both[j], counts[0, j]
+        total[j] = f[n] + f[mine - n] + f[theirs - n] + f[others + n - theirs]
+
+
+@njit(**ANY_ORDER)
 def _joint(sets, held, bits, counts, f, left, rest, both, total):
     """total[j] = sum_(y, y*) f(n(y, y*)) of a candidate and each target of a block. The three before are scratch."""
     classes, words, m = bits.shape
@@ -138,7 +153,10 @@ def score(probs, index, f, bits, counts, own, weights, scores, pairs):
         _sets(probs[index[i]], sets, held)
         here = _own(held, f) - f[-1]
         for block in range(blocks):
-            _joint(sets, held, bits[block], counts[block], f, left, rest, both, joint)
+            if classes == 2:
+                _joint_of_two(sets, held, bits[block], counts[block], f, both, joint)
+            else:
+                _joint(sets, held, bits[block], counts[block], f, left, rest, both, joint)
             for j in range(size):  # in this order: what is known tells nothing, to the bit
                 joint[j] = max(0.0, (joint[j] - own[block, j]) - here) * scale
             if pairs.size:
