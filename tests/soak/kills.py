@@ -23,16 +23,16 @@ ITEMS = 5_000
 
 
 def run(share, *, seed=0):
-    """Kill servers on SQLite, and half as many on PostgreSQL where that is installed."""
+    """Kill servers on SQLite, and as many on PostgreSQL where that is installed."""
     kills, found = max(1, round(KILLS * share)), Found()
     with Nursery() as nursery:
         for begin in range(0, kills, LIVES):
             with folder() as place:
                 _join(found, "SQLite", killed(nursery, place, min(LIVES, kills - begin), seed=seed + begin))
         with postgres() as server:
-            for begin in range(0, (kills + 1) // 2 if server else 0, LIVES):
+            for begin in range(0, kills if server else 0, LIVES):
                 with folder() as place:
-                    number = min(LIVES, (kills + 1) // 2 - begin)
+                    number = min(LIVES, kills - begin)
                     _join(found, "PostgreSQL", killed(nursery, place, number, seed=seed + begin, server=server))
     if not server:
         found.figures["PostgreSQL"] = "not installed"
