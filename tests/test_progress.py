@@ -21,3 +21,17 @@ def test_short_work_shows_nothing_and_long_work_its_label(monkeypatch):
         monkeypatch.setattr(progress, "PATIENCE", patience)
         list(progress.track(list(range(5)), label="counting", shown=True))
         assert ("counting" in stream.getvalue()) == expected
+
+
+def test_what_is_counted_is_said_with_its_rate(monkeypatch):
+    for patience, expected in ((100.0, False), (-1.0, True)):
+        stream = io.StringIO()
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setattr(progress, "PATIENCE", patience)
+        with progress.counted(2000, label="scoring", unit="rows", shown=True) as done:
+            done(500)
+            done(700)
+        said = stream.getvalue()
+        assert ("scoring" in said and "1,200 of 2,000 rows" in said and "/s" in said) == expected
+    with progress.counted(2000, label="scoring", unit="rows", shown=False) as done:
+        done(2000)

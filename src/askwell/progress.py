@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
-__all__ = ["track"]
+__all__ = ["counted", "track"]
 
 Item = TypeVar("Item")
 PATIENCE = 1.0  # seconds before a bar is shown
@@ -19,9 +20,7 @@ def track(items: Sequence[Item], *, label: str, shown: bool | None = None) -> It
     >>> list(track([1, 2, 3], label="counting"))
     [1, 2, 3]
     """
-    if shown is None:
-        shown = bool(label) and sys.stderr is not None and sys.stderr.isatty()
-    if not shown or len(items) < 2:
+    if not _is_shown(label, shown) or len(items) < 2:
         yield from items
         return
     start = time.monotonic()
@@ -33,11 +32,48 @@ def track(items: Sequence[Item], *, label: str, shown: bool | None = None) -> It
             return
 
 
-def _with_bar(rest: Iterator[Item], label: str, count: int, total: int) -> Iterator[Item]:
+@contextmanager
+def counted(total: int, *, label: str, unit: str, shown: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """A function to call with how many more are done; its bar says how many that is a second, and the time left.
+
+    >>> with counted(1000, label="reading", unit="rows") as done:
+    ...     done(400)
+    """
+    if not _is_shown(label, shown):
+        yield lambda more: None
+        return
+    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How many a second since the beginning."""
+
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.completed:,.0f} of {task.total:,.0f} {unit}, {task.completed / (task.elapsed or 1):,.0f}/s")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn(), TextColumn("left"))
+    with _bar(*columns) as progress:
+        task, start = progress.add_task(label, total=total, visible=False), time.monotonic()
+
+        def done(more: int) -> None:
+            progress.update(task, advance=more, visible=time.monotonic() - start > PATIENCE)
+
+        yield done
+
+
+def _is_shown(label: str, shown: bool | None) -> bool:
+    return bool(label) and sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
+
+
+def _bar(*columns: Any) -> Any:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True, force_terminal=True), transient=True) as progress:
+    return Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True)
+
+
+def _with_bar(rest: Iterator[Item], label: str, count: int, total: int) -> Iterator[Item]:
+    with _bar() as progress:
         task = progress.add_task(label, total=total, completed=count)
         for item in rest:
             yield item

@@ -12,7 +12,7 @@ import numpy as np
 from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
-from askwell.progress import track
+from askwell.progress import counted
 from askwell.rows import BadRows, Rows
 from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
 from askwell.scoring.kept import Kept, written
@@ -97,7 +97,8 @@ def best_items(
     checked(question, score)
     best, report = _Best(min(size, len(question))), report or Report()
     in_files = isinstance(question.items.x, Rows)
-    shown = "scoring" if engine is None and not in_files else ""
+    whole = engine is None and not in_files and folder is None
+    shown = "scoring" if whole else ""
     how = _How(score, best.size, _bar(question, screen), skip_bad, shown, folder if every else None)
     about = {"score": str(score), "size": size, "screen": screen, "every": every, "skip_bad": skip_bad}
     kept = None if folder is None else Kept(folder, question, about)
@@ -105,7 +106,6 @@ def best_items(
     for message in done.values():
         best.add(message["positions"], message["scores"])
         report.add(message)
-    whole = engine is None and not in_files and folder is None
     pieces = [slice(0, len(question))] if whole else question.pieces()
     jobs = [(piece.start, piece.stop) for piece in pieces if (piece.start, piece.stop) not in done]
 
@@ -114,15 +114,18 @@ def best_items(
             kept.put(jobs[place], message)
         best.add(message["positions"], message["scores"])
         report.add(message)
+        scored(message["rows"] + message["skipped"])
 
-    if engine is None:
-        for place, job in enumerate(_read_ahead(question, jobs)):
-            _best_of(question, how, job, partial(told, place), best.floor)
-    else:
-        find = partial(_best_of, question, how)
-        for fault in as_engine(engine).run(find, jobs, told=told, hint=lambda: best.floor):
-            if fault is not None:
-                raise fault_of(fault)
+    rows = sum(stop - start for start, stop in jobs)
+    with counted(rows, label="" if whole else "scoring", unit="rows") as scored:
+        if engine is None:
+            for place, job in enumerate(_read_ahead(question, jobs)):
+                _best_of(question, how, job, partial(told, place), best.floor)
+        else:
+            find = partial(_best_of, question, how)
+            for fault in as_engine(engine).run(find, jobs, told=told, hint=lambda: best.floor):
+                if fault is not None:
+                    raise fault_of(fault)
     return best.positions, best.scores
 
 
@@ -153,7 +156,7 @@ def _read_ahead(question: Question, jobs: Sequence[tuple[int, int]]) -> Iterator
         return
     first = [question.places(slice(start, start + 1)) for start, _ in jobs]
     with ThreadPoolExecutor(1) as reader:
-        for number, job in enumerate(track(jobs, label="scoring")):
+        for number, job in enumerate(jobs):
             if number + 1 < len(jobs):
                 reader.submit(x.__getitem__, first[number + 1])
             yield job
