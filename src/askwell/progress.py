@@ -49,7 +49,8 @@ def counted(total: int, *, label: str, unit: str, shown: bool | None = None) -> 
         """How many a second since the beginning."""
 
         def render(self, task: Any) -> Text:
-            return Text(f"{task.completed:,.0f} of {task.total:,.0f} {unit}, {task.completed / (task.elapsed or 1):,.0f}/s")
+            rate = task.completed / (task.elapsed or 1)
+            return Text(f"{task.completed:,.0f} of {task.total:,.0f} {unit}, {rate:,.0f}/s")
 
     columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn(), TextColumn("left"))
     with _bar(*columns) as progress:
