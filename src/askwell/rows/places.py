@@ -55,7 +55,17 @@ def _local(place: str) -> list[str]:
 
 
 def _remote(place: str) -> list[str]:
-    files, path = _fsspec().core.url_to_fs(place)
+    fsspec = _fsspec()
+    try:
+        files, path = fsspec.core.url_to_fs(place)
+        return _listed(files, path, place)
+    except ImportError:
+        raise
+    except Exception as fault:  # each kind of store has its own
+        raise ValueError(f"source must name files, but {place!r} cannot be looked at: {fault}") from fault
+
+
+def _listed(files: Any, path: str, place: str) -> list[str]:
     if glob.has_magic(path):
         names = files.glob(path)
     elif files.isdir(path):

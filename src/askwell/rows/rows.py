@@ -255,6 +255,8 @@ def _tried(name: str, read: Callable[[], Found]) -> Found:
         return read()
     except ImportError:
         raise
-    except (ValueError, KeyError, OSError, UnicodeDecodeError) as fault:  # Arrow's errors are ValueErrors or OSErrors
+    except (ValueError, KeyError, OSError) as fault:  # Arrow's errors are ValueErrors or OSErrors
         text = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         raise BadRows(f"{name}: {text.rstrip('.')}.") from None
+    except Exception as fault:  # of whatever reads from a URL
+        raise BadRows(f"{name}: {fault} ({type(fault).__name__}).") from fault
