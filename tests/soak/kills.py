@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from askwell.store import open_store
@@ -25,11 +25,13 @@ ITEMS = 5_000
 def run(share, *, seed=0):
     """Kill servers on SQLite, and as many on PostgreSQL where that is installed."""
     kills, found = max(1, round(KILLS * share)), Found()
+    from store.conftest import serving  # of PostgreSQL, whose tests stand there
+
     with Nursery() as nursery:
         for begin in range(0, kills, LIVES):
             with folder() as place:
                 _join(found, "SQLite", killed(nursery, place, min(LIVES, kills - begin), seed=seed + begin))
-        with postgres() as server:
+        with serving() as server:
             for begin in range(0, kills if server else 0, LIVES):
                 with folder() as place:
                     number = min(LIVES, kills - begin)
@@ -100,23 +102,6 @@ def stored(project, server):
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         with SqliteStore(Path(name, "labels.db")) as store:
             return store.read("main")
-
-
-@contextmanager
-def postgres():
-    """A private PostgreSQL server, or None where none is installed."""
-    from store.conftest import Server, program
-
-    if not program("initdb") or not program("pg_ctl"):
-        yield None
-        return
-    place = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket has at most 107 bytes
-    try:
-        server = Server(place)
-        yield server
-        server.stop()
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _schema(server, seed):

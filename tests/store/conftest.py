@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from urllib.parse import quote
@@ -87,13 +88,12 @@ class Server:
                 connection.execute(statement)
 
 
-@pytest.fixture(scope="session")
-def postgres_server():
+@contextmanager
+def serving():
+    """A private PostgreSQL server, or None where none is installed."""
     if not program("initdb") or not program("pg_ctl"):
-        reason = "no PostgreSQL server is installed: run scripts/postgres"
-        if os.environ.get("CI") or os.environ.get("ASKWELL_REQUIRE_POSTGRES"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        yield None
+        return
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket has at most 107 bytes
     try:
         server = Server(folder)
@@ -101,6 +101,17 @@ def postgres_server():
         server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    with serving() as server:
+        if server is None:
+            reason = "no PostgreSQL server is installed: run scripts/postgres"
+            if os.environ.get("CI") or os.environ.get("ASKWELL_REQUIRE_POSTGRES"):
+                pytest.fail(reason)
+            pytest.skip(reason)
+        yield server
 
 
 @pytest.fixture

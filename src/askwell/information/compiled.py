@@ -216,10 +216,7 @@ def add_scores(
 
     def add(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
         found = scores[places]
-        if isinstance(targets, Votes):
-            votes.score(candidates.probs, rows, *targets, found, no_pairs)
-        else:
-            kernels.score(*candidates[:2], rows, *targets[1:], found, no_pairs)
+        _score(candidates, targets, rows, found, no_pairs)
         scores[places] = found
 
     _by_kind(candidates, packed, add, index)
@@ -230,14 +227,21 @@ def fill_pairs(candidates: Beliefs, packed: Sequence[Pack], pairs: np.ndarray) -
 
     def fill(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
         found = np.empty((len(rows), *targets.weights.shape), pairs.dtype)
-        if isinstance(targets, Votes):
-            votes.score(candidates.probs, rows, *targets, np.empty(0), found)
-        else:
-            kernels.score(*candidates[:2], rows, *targets[1:], np.empty(0), found)
+        _score(candidates, targets, rows, np.empty(0), found)
         span, size = pack.centred.span, pack.centred.size
         pairs[places, span] = found[:, :, :size].reshape(len(rows), -1)[:, : span.stop - span.start]
 
     _by_kind(candidates, packed, fill)
+
+
+def _score(
+    candidates: Beliefs, targets: Targets | Votes, rows: np.ndarray, scores: np.ndarray, pairs: np.ndarray
+) -> None:
+    """Add to the scores of some candidates or, if `pairs` is not empty, fill that."""
+    if isinstance(targets, Votes):
+        votes.score(candidates.probs, rows, *targets, scores, pairs)
+    else:
+        kernels.score(*candidates[:2], rows, *targets[1:], scores, pairs)
 
 
 def counted(candidates: Beliefs, packed: Sequence[Pack]) -> np.ndarray:
