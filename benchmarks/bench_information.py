@@ -1,7 +1,6 @@
-"""The scores of `probs [n, k, c]`: against a bare matrix product, the paper's formula, its peers, and each other.
+"""The scores of `probs [n, k, c]`: against a bare matrix product, the paper's formula, and each other.
 
-Every measurement is a function below, run in a fresh process on the same saved arrays. Nothing is imported from askwell
-at the top: baal's environment, which runs some of them, does not have it.
+Every measurement is a function below, run in a fresh process on the same saved arrays.
 """
 
 import functools
@@ -9,33 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from benchmarks.measure import MIB, ONE_THREAD, Row, environment, in_child, interleaved, peak_above, row, timed
-
-K, FEATURES, TARGETS = 100, 32, 1_000
-#: kind: (standard deviation of the mean weights, share of features that a draw leaves out, of the draws' own weights).
-KINDS = {"soft": (4.0, 0.2, 0.0), "vague": (2.0, 0.5, 0.0), "votes": (1.0, 0.0, 2.0)}
-TITLES = {"soft": "soft posterior (dropout 0.2)", "vague": "vague posterior (dropout 0.5)", "votes": "hard votes"}
-#: what is saved, the kind and the number of classes, and of how many candidates.
-POSTERIORS = {"soft 10": 200_000, "vague 10": 20_000, "votes 10": 20_000, "soft 2": 100_000, "votes 2": 100_000}
-#: torch first and exactly this one; baal without its 125 packages (Jupyter among them), then what its import needs.
-BAAL = (
-    ["torch==2.13.0"],
-    ["--no-deps", "baal==2.1.0"],
-    ["torch==2.13.0", "numpy>=2", "scipy", "scikit-learn", "structlog<23", "tqdm", "pillow", "torchmetrics<2"],
-)
-PEERS = {
-    "baal": "baal 2.1.0 `EPIG().get_uncertainties`",
-    "baal_chunks": "baal 2.1.0 `get_uncertainties_generator`, chunks of 500",
-    "identity": "H(y) + E H(y*) - E H(y, y*), one product in torch",
-    "identity_chunks": "the same identity in chunks of 500",
-}
+from benchmarks.measure import MIB, Row, interleaved, peak_above, row
+from benchmarks.posteriors import POSTERIORS, TITLES, K, child, load, save, sizes
 
 
 def rows() -> list[Row]:
@@ -44,64 +23,12 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for name in POSTERIORS:
             save(folder, name)
-        for part in (_products, _direct_form, _peers, _memory, _top, _quadratic, _without_numba, _first_calls):
+        for part in (_products, _direct_form, _memory, _top, _quadratic, _without_numba, _first_calls):
             try:
                 table += part(folder)
             except (OSError, RuntimeError, subprocess.SubprocessError) as fault:
                 table.append(row(part.__name__.strip("_"), "", "", f"not measured: {str(fault)[-300:]}", ok=False))
     return table
-
-
-# ---- the posteriors ----------------------------------------------------------------------------------------------
-
-
-def save(folder: str, name: str) -> None:
-    """A softmax-linear model of 32 normal features under K weight draws, the same for pool and targets, as raw float32.
-
-    A draw is the mean weights under a dropout mask over the features, plus normal weights of its own.
-    """
-    kind, c = name.split()[0], int(name.split()[1])
-    width, dropped, spread = KINDS[kind]
-    rng = np.random.default_rng(0)
-    mean, own = rng.standard_normal((FEATURES, 1, c)), rng.standard_normal((FEATURES, K, c))
-    mask = (rng.random((FEATURES, K, 1)) >= dropped) / (1 - dropped)
-    weights = ((width * mean * mask + spread * own) / np.sqrt(FEATURES)).reshape(FEATURES, K * c).astype("float32")
-    for side, size in (("pool", POSTERIORS[name]), ("targets", TARGETS)):
-        with _file(folder, name, side).open("wb") as out:
-            for start in range(0, size, 1_000):
-                x = rng.standard_normal((min(1_000, size - start), FEATURES), "float32")
-                _belief((x @ weights).reshape(-1, K, c), kind).tofile(out)
-
-
-def _belief(logits: np.ndarray, kind: str) -> np.ndarray:
-    """Softmax; as votes, each draw is sure of its best class."""
-    if kind == "votes":
-        return np.eye(logits.shape[2], dtype="float32")[logits.argmax(axis=2)]
-    probs = np.exp(logits - logits.max(axis=2, keepdims=True))
-    return probs / probs.sum(axis=2, keepdims=True)
-
-
-def _file(folder: str, name: str, side: str) -> Path:
-    return Path(folder, f"{name} {side}".replace(" ", "-"))
-
-
-def load(folder: str, name: str, n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first n candidates and m targets, [n, k, c] and [m, k, c]."""
-    c = int(name.split()[1])
-    pool, targets = (
-        np.fromfile(_file(folder, name, side), "float32", size * K * c).reshape(size, K, c)
-        for side, size in (("pool", n), ("targets", m))
-    )
-    assert len(pool) == n
-    return pool, targets
-
-
-def _at(n: int, c: int, m: int, *rest: str) -> str:
-    return ", ".join([f"n={n:,} k={K} c={c} m={m:,}, float32", *rest])
-
-
-def _child(function: str, folder: str, name: str, n: int, m: int, **more: Any) -> Any:
-    return in_child(f"{__name__}:{function}", folder=folder, name=name, n=n, m=m, **more)
 
 
 # ---- a bare matrix product ---------------------------------------------------------------------------------------
@@ -111,10 +38,10 @@ def _products(folder: str) -> list[Row]:
     table = []
     for c, n, most in ((10, 10_000, 1.25), (2, 100_000, 1.5)):
         for kind in ("soft", "votes"):
-            found = _child("against_product", folder, f"{kind} {c}", n, 100, repeats=15)
+            found = child(f"{__name__}:against_product", folder, f"{kind} {c}", n, 100, repeats=15)
             measured = f"{found['wall']:.2f}x: {_milliseconds(found)}; {found['cpu']:.2f}x the CPU-seconds"
             what = "`epig` against a bare `np.matmul` [n*c, k] x [k, m*c] into a ready array"
-            at = _at(n, c, 100, TITLES[kind], f"{found['threads']} threads each")
+            at = sizes(n, c, 100, TITLES[kind], f"{found['threads']} threads each")
             table.append(row(what, at, f"at most {most}x", measured, found["wall"] <= most))
     return table
 
@@ -144,7 +71,7 @@ def against_product(folder: str, name: str, n: int, m: int, repeats: int) -> dic
 
 def _direct_form(folder: str) -> list[Row]:
     n, m, part, chunk = 2_000, 100, 192, 96
-    found = _child("against_direct", folder, "soft 10", n, m, part=part, chunk=chunk)
+    found = child(f"{__name__}:against_direct", folder, "soft 10", n, m, part=part, chunk=chunk)
     times, seconds = found["wall"] * n / part, found["first"]["wall"] * n / part
     measured = (
         f"{times:.0f}x faster: {1e3 * found['second']['wall']:.0f} ms against {seconds:.1f} s "
@@ -152,7 +79,7 @@ def _direct_form(folder: str) -> list[Row]:
         f"largest difference {found['difference']:.0e} nats"
     )
     what = "`epig` against the paper's KL over [n, m, k, c, c] in torch"
-    at = _at(n, 10, m, f"chunks of {chunk} candidates (0.4 GiB; the fastest of 4 to 96)", "all cores each")
+    at = sizes(n, 10, m, f"chunks of {chunk} candidates (0.4 GiB; the fastest of 4 to 96)", "all cores each")
     return [row(what, at, "at least 50x faster", measured, times >= 50)]
 
 
@@ -180,107 +107,12 @@ def _kl(p: Any, t: Any) -> Any:
     return torch.where(joint > 0, joint * (joint / product).log(), 0).sum(dim=(2, 3)).mean(dim=1)
 
 
-# ---- peers -------------------------------------------------------------------------------------------------------
-
-
-def _peers(folder: str) -> list[Row]:
-    n, m = 10_000, 100
-    at = _at(n, 10, m, "one thread each, fresh processes, same arrays")
-    goal, table = "at least 3x less CPU time, 10x less memory", []
-    for side, title in PEERS.items():
-        try:
-            measured, ok = _peer(folder, n, m, side)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as fault:
-            measured, ok = f"not measured: {str(fault)[-300:]}", None
-        table.append(row(f"`epig` against {title}", at, goal, measured, ok))
-    return table
-
-
-def _peer(folder: str, n: int, m: int, side: str) -> tuple[str, bool]:
-    python = environment("baal", *BAAL) if side.startswith("baal") else Path(sys.executable)
-    run = functools.partial(_child, "alone", folder, "soft 10", n, m, env=ONE_THREAD)
-    ours, theirs = run(side="ours", repeats=5), run(side=side, repeats=3, python=python)
-    scores = [np.load(Path(folder, f"{one}.npy")) for one in ("ours", side)]
-    cpu, memory = theirs["cpu"] / ours["cpu"], theirs["extra"] / max(ours["extra"], 0.1)
-    measured = (
-        f"{cpu:.1f}x less CPU time: {ours['cpu']:.2f} against {theirs['cpu']:.2f} CPU-s; {memory:.0f}x less memory: "
-        f"{ours['extra']:.1f} against {theirs['extra']:.0f} MiB above inputs and output ({ours['how']}); "
-        f"largest difference {np.abs(scores[0] - scores[1]).max():.0e} nats"
-    )
-    return measured, cpu >= 3 and memory >= 10
-
-
-def alone(folder: str, name: str, n: int, m: int, side: str, repeats: int) -> dict[str, Any]:
-    """CPU-seconds and peak memory of one implementation, after a warm-up on 20 candidates and 10 targets."""
-    score = SIDES[side]()
-    score(*_laid_out(side, *load(folder, name, 20, 10)))
-    arrays = _laid_out(side, *load(folder, name, n, m))
-    answer, extra, how = peak_above(lambda: score(*arrays))
-    np.save(Path(folder, f"{side}.npy"), np.asarray(answer))
-    return timed(lambda: score(*arrays), repeats=repeats) | {"extra": extra - n * 4 / MIB, "how": how}
-
-
-def _laid_out(side: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """As the implementation wants them, not on the clock: baal takes [n, c, k]."""
-    return tuple(np.ascontiguousarray(x.transpose(0, 2, 1)) for x in arrays) if side.startswith("baal") else arrays
-
-
-def _ours() -> Callable[..., Any]:
-    from askwell import epig
-
-    return epig
-
-
-def _baal(chunk: int | None = None) -> Callable[..., Any]:
-    import torch
-    from baal.active.heuristics import EPIG
-
-    torch.set_num_threads(1)
-    heuristic = EPIG()
-    if chunk is None:
-        return heuristic.get_uncertainties
-    return lambda p, t: heuristic.get_uncertainties_generator((p[part] for part in _parts(len(p), chunk)), t)
-
-
-def _identity(chunk: int | None = None) -> Callable[..., Any]:
-    import torch
-
-    torch.set_num_threads(1)
-
-    def entropy(p: torch.Tensor, *axes: int) -> torch.Tensor:
-        return -torch.sum(torch.xlogy(p, p), dim=axes)
-
-    def whole(p: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        columns = t.permute(1, 0, 2).reshape(t.shape[1], -1)  # [k, m*c]
-        joint = p.transpose(1, 2) @ columns / p.shape[1]  # [n, c, m*c]
-        return entropy(p.mean(1), 1) + entropy(t.mean(1), 1).mean() - entropy(joint, 1, 2) / len(t)
-
-    def score(p: np.ndarray, t: np.ndarray) -> np.ndarray:
-        pool, targets = torch.from_numpy(p), torch.from_numpy(t)
-        return torch.cat([whole(pool[part], targets) for part in _parts(len(p), chunk or len(p))]).numpy()
-
-    return score
-
-
-def _parts(n: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, n, size))
-
-
-SIDES: dict[str, Callable[[], Callable[..., Any]]] = {
-    "ours": _ours,
-    "baal": _baal,
-    "baal_chunks": functools.partial(_baal, 500),
-    "identity": _identity,
-    "identity_chunks": functools.partial(_identity, 500),
-}
-
-
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
 def _memory(folder: str) -> list[Row]:
     sizes = (10_000, 200_000)
-    small, large = (_child("peak", folder, "soft 10", n, 100) for n in sizes)
+    small, large = (child(f"{__name__}:peak", folder, "soft 10", n, 100) for n in sizes)
     measured = (
         f"{small['extra']:.1f} and {large['extra']:.1f} MiB ({small['how']}); loading numba and the compiled loop, "
         f"which the first call of a process does, took {small['loading']:.0f} MiB before"
@@ -293,9 +125,14 @@ def _memory(folder: str) -> list[Row]:
 
 
 def peak(folder: str, name: str, n: int, m: int) -> dict[str, Any]:
+    def score(pool: np.ndarray, targets: np.ndarray) -> Any:
+        from askwell import epig  # whose loading is measured too
+
+        return epig(pool, targets)
+
     pool, targets = load(folder, name, n, m)
-    _, loading, how = peak_above(lambda: _ours()(pool[:20], targets[:10]))
-    scores, extra, how = peak_above(lambda: _ours()(pool, targets))
+    _, loading, how = peak_above(lambda: score(pool[:20], targets[:10]))
+    scores, extra, how = peak_above(lambda: score(pool, targets))
     return {"extra": extra - scores.nbytes / MIB, "loading": loading, "how": how}
 
 
@@ -307,13 +144,13 @@ def _top(folder: str) -> list[Row]:
     what = f"`top_epig({size})` against `epig` and a sort"
     twice, slower = ("at least 2x faster", 1 / 2), ("at most 1.2x slower", 1.2)
     for kind, (goal, most) in {"soft": twice, "vague": twice, "votes": slower}.items():
-        found = _child("against_sort", folder, f"{kind} 10", n, m, size=size, repeats=3)
+        found = child(f"{__name__}:against_sort", folder, f"{kind} 10", n, m, size=size, repeats=3)
         ratio = found["wall"]
         speed = f"{1 / ratio:.2f}x faster" if ratio <= 1 else f"{ratio:.2f}x slower"
         same = "the same answer" if found["same"] else "ANOTHER ANSWER"
         measured = f"{speed}: {_milliseconds(found)}; {found['cpu']:.2f}x the CPU-seconds; {same}"
         ok = ratio <= most and found["same"]
-        table.append(row(what, _at(n, 10, m, TITLES[kind]), goal, measured, ok))
+        table.append(row(what, sizes(n, 10, m, TITLES[kind]), goal, measured, ok))
     return table
 
 
@@ -339,10 +176,10 @@ def against_sort(folder: str, name: str, n: int, m: int, size: int, repeats: int
 
 def _quadratic(folder: str) -> list[Row]:
     n, m = 20_000, 1_000
-    found = _child("against_quadratic", folder, "soft 10", n, m, repeats=3)
+    found = child(f"{__name__}:against_quadratic", folder, "soft 10", n, m, repeats=3)
     ours, theirs = (1e3 * found[side]["wall"] for side in ("second", "first"))
     measured = f"{found['wall']:.0f}x faster: {ours:.0f} against {theirs:.0f} ms; {found['cpu']:.0f}x fewer CPU-seconds"
-    at = _at(n, 10, m, TITLES["soft"])
+    at = sizes(n, 10, m, TITLES["soft"])
     return [row("`epig_quadratic` against `epig`", at, "at least 20x faster", measured, found["wall"] >= 20)]
 
 
@@ -361,13 +198,13 @@ def against_quadratic(folder: str, name: str, n: int, m: int, repeats: int) -> d
 def _without_numba(folder: str) -> list[Row]:
     table, n, m = [], 2_000, 100
     for kind in ("soft", "votes"):
-        found = _child("against_plain", folder, f"{kind} 10", n, m, repeats=5)
+        found = child(f"{__name__}:against_plain", folder, f"{kind} 10", n, m, repeats=5)
         measured = (
             f"{found['wall']:.1f}x slower: {_milliseconds(found)}; {found['cpu']:.1f}x the CPU-seconds; "
             f"largest difference {found['difference']:.0e} nats"
         )
         what = "`epig` without numba (the text for other devices, on NumPy) against the compiled loop"
-        table.append(row(what, _at(n, 10, m, TITLES[kind]), "none: why numba is a dependency", measured))
+        table.append(row(what, sizes(n, 10, m, TITLES[kind]), "none: why numba is a dependency", measured))
     return table
 
 
@@ -387,11 +224,13 @@ def against_plain(folder: str, name: str, n: int, m: int, repeats: int) -> dict[
 
 def _first_calls(folder: str) -> list[Row]:
     with tempfile.TemporaryDirectory() as cache:
-        run = functools.partial(_child, "first_call", folder, "soft 10", 100, 10, env={"NUMBA_CACHE_DIR": cache})
+        run = functools.partial(
+            child, f"{__name__}:first_call", folder, "soft 10", 100, 10, env={"NUMBA_CACHE_DIR": cache}
+        )
         cold = run()
         warm = [run() for _ in range(3)]
     first, loading, numpy = (float(np.median([found[key] for found in warm])) for key in ("first", "import", "numpy"))
-    at = _at(100, 10, 10, "fresh processes, import and first call")
+    at = sizes(100, 10, 10, "fresh processes, import and first call")
     measured = (
         f"`import askwell` {loading:.2f} s after {numpy:.2f} s for NumPy; first `epig` {first:.2f} s, or "
         f"{cold['first']:.1f} s where nothing is compiled yet (once per installation and dtype)"
