@@ -7,7 +7,7 @@ a run that was killed goes on as it would have.
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -89,12 +89,13 @@ def acquire(
     past: Sequence[Row] = (),
     size: Callable[[int], int] = lambda known: 1,
     candidates: int | None = None,
+    test_draws: int | None = None,
 ) -> Iterator[Row]:
     """The steps after those that are past: labels known, items asked, accuracy and log loss on the test set.
 
     The first step has the initial labels; `size(labels known)` more are asked for in each of the others, until
     `budget` labels are known or the pool is exhausted. With `candidates` a step looks at that many items of the pool
-    only, drawn anew each time.
+    only, drawn anew each time. With `test_draws` a dropout net is tested with that many of its draws only.
     """
     model = askwell.as_model(model)
     known = [int(item) for row in past for item in row["asked"]]
@@ -111,7 +112,7 @@ def acquire(
                 asked = _asked(now, problem, choice, more, rng)
             known = known + asked
             now = _now(problem, model, choice, known, seed, candidates)
-            found = metrics(_predicted(now.learner, problem.test[0]), problem.test[1])
+            found = metrics(_predicted(now.learner, problem.test[0], test_draws), problem.test[1])
         row: Row = {
             "labels": len(known),
             "asked": asked,
@@ -174,7 +175,10 @@ def _asked(now: _Now, problem: Problem, choice: Choice, size: int, rng: np.rando
     return [int(item) for item in now.free[choice.own(now.learner, problem.x[now.free], size, rng)]]
 
 
-def _predicted(learner: askwell.Learner, x: np.ndarray) -> np.ndarray:
-    """p(y|x) `[n, c]`, some inputs at a time."""
-    parts = [learner.predict_proba(x[start : start + TEST_ROWS]) for start in range(0, len(x), TEST_ROWS)]
-    return np.concatenate(parts)
+def _predicted(learner: askwell.Learner, x: np.ndarray, draws: int | None) -> np.ndarray:
+    """p(y|x) `[n, c]`, some inputs at a time; of a dropout net's first `draws` draws, if that is given."""
+    parts = [x[start : start + TEST_ROWS] for start in range(0, len(x), TEST_ROWS)]
+    if draws is None:
+        return np.concatenate([learner.predict_proba(part) for part in parts])
+    few: Any = replace(learner.posterior, draws=draws)  # type: ignore[type-var]
+    return np.concatenate([few.predict(part).mean(axis=1) for part in parts])
