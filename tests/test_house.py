@@ -24,7 +24,7 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
-    "sklearn": {"desk/agreement.py", "models/forest.py", "project/features.py", "demo.py"},
+    "sklearn": {"desk/agreement.py", "models/forest.py", "models/growing.py", "project/features.py", "demo.py"},
     "pandas": set(),
     "click": {
         f"cli/{name}.py"

@@ -13,6 +13,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from askwell.arrays import spans, take
+from askwell.models.growing import grown_trees
 from askwell.models.inputs import check_lengths, count, features, sliceable
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 
@@ -73,9 +74,11 @@ class ForestModel:
         check_lengths(x, codes)
         check_rng(rng)
         x = x if is_pipeline(self.estimator) else features(x)
+        copy = seeded_copy(self.estimator, rng)
+        if (trees := grown_trees(copy, x, codes)) is not None:
+            return _tree_posterior(trees, None, x.shape[1], np.unique(codes).tolist(), known)
         with several_classes(self.estimator, codes, known):
-            fitted = seeded_copy(self.estimator, rng).fit(x, codes)
-        return _posterior(*last_step(fitted), known)
+            return _posterior(*last_step(copy.fit(x, codes)), known)
 
 
 @final
@@ -213,13 +216,20 @@ def _posterior(steps: Any, fitted: Any, classes: tuple[Any, ...]) -> Posterior:
         check_can(member, "predict_proba")
     width, seen = fitted.n_features_in_, [int(code) for code in fitted.classes_]
     if all(hasattr(member, "tree_") for member in members) and not hasattr(fitted, "estimators_features_"):
-        from askwell.models.trees import pack_trees
-
-        values = [spread(_shares(member.tree_.value[:, 0, :]), seen, len(classes)) for member in members]
-        return ForestPosterior(classes, steps, width, pack_trees([member.tree_ for member in members], values))
+        return _tree_posterior([member.tree_ for member in members], steps, width, seen, classes)
     inputs = tuple(getattr(fitted, "estimators_features_", [np.arange(width)] * len(members)))
     columns = tuple(np.array([seen[int(code)] for code in member.classes_]) for member in members)
     return MembersPosterior(classes, steps, width, tuple(members), inputs, columns)
+
+
+def _tree_posterior(
+    trees: list[Any], steps: Any, width: int, seen: Sequence[int], classes: tuple[Any, ...]
+) -> ForestPosterior:
+    """Of scikit-learn's trees, which know the classes with the codes `seen` only."""
+    from askwell.models.trees import pack_trees
+
+    values = [spread(_shares(tree.value[:, 0, :]), seen, len(classes)) for tree in trees]
+    return ForestPosterior(classes, steps, width, pack_trees(trees, values))
 
 
 def _shares(values: np.ndarray) -> np.ndarray:
