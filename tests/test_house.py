@@ -46,6 +46,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "pyarrow": {"project/formats.py", "rows/parquet.py", "tables/reading.py"},
     "fsspec": {"rows/places.py"},
     "numba": {
+        "models/logistic.py",
         "models/trees.py",
         *(
             f"information/{name}.py"

@@ -23,7 +23,6 @@ __all__ = ["GradientEmbeddings", "LinearModel", "LinearPosterior", "gradient_emb
 
 REFERENCE_ROWS = 10_000  # inputs, evenly spaced, that give the units
 MOST_ROWS = 2**10  # in such a chunk
-FAR = 80.0  # logits: there a class has all the probability, and exp still fits in float32
 BLOCK = 2**20  # logits in one chunk of predict: 4 MiB of float32, so that the passes of the softmax stay in cache
 
 
@@ -99,6 +98,8 @@ class LinearPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32, in chunks: beyond the output it holds a few MiB."""
+        from askwell.models.logistic import set_two
+
         x = sliceable(x)
         _, c, k = self.weights.shape
         flat = self.weights[:, 1] - self.weights[:, 0] if c == 2 else self.weights.reshape(len(self.weights), c * k)
@@ -107,7 +108,7 @@ class LinearPosterior:
         def job(span: slice) -> None:
             logits = self._inputs(x, span) @ flat
             if c == 2:
-                _set_two(logits, out[span])
+                set_two(logits, out[span])
             else:  # classes before draws: the softmax then runs along whole cache lines of draws
                 out[span] = _softmax(logits.reshape(-1, c, k)).transpose(0, 2, 1)
 
@@ -192,14 +193,6 @@ def _deviations(x: np.ndarray) -> np.ndarray:
     shrunk = np.full(x.shape[1], logs.mean())
     shrunk[varies] += kept * (logs - logs.mean())
     return np.exp(shrunk / 2)
-
-
-def _set_two(difference: np.ndarray, out: np.ndarray) -> None:
-    """out[..., y] = p(y) for two classes whose logits differ by this: with e = exp(-d), 1 / (1 + e) and e / (1 + e)."""
-    odds = np.exp(-np.clip(difference, -FAR, FAR, out=difference), out=difference)
-    second = out[..., 1]
-    np.divide(1, 1 + odds, out=second)
-    np.multiply(odds, second, out=out[..., 0])
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
