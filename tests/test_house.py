@@ -18,7 +18,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
 TESTED_WITH_THEIR_ROOM = {  # the insides
-    *("kernels", "packing", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
+    *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     *("trees", "masks", "networks", "passes", "tensors", "training"),
     *("manners", "trying"),
 }
@@ -50,10 +50,10 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "models/trees.py",
         *(
             f"information/{name}.py"
-            for name in ("kernels", "packing", "vectors", "votes", "probit_kernels", "probit_bound_kernels")
+            for name in ("kernels", "packing", "pairs", "vectors", "votes", "probit_kernels", "probit_bound_kernels")
         ),
     },
-    "llvmlite": {"information/vectors.py"},
+    "llvmlite": {"information/pairs.py", "information/vectors.py"},
 }
 MOST_LINES = 400
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

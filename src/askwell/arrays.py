@@ -5,8 +5,10 @@ the same device. This file finds that library without importing it, checks the i
 A refusal names the argument, says what was expected, what came, and what to try.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -15,6 +17,7 @@ import numpy as np
 __all__ = [
     "Array",
     "accept",
+    "alone",
     "as_numpy",
     "check_probs",
     "normalised_weights",
@@ -27,6 +30,8 @@ __all__ = [
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor. Neither library can be named here without importing it."""
+
+_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 #: How far a row of probabilities may be from summing to one. Float64 is often float32 softmax in a wider coat.
 SUM_TOLERANCE = {"float32": 1e-4, "float64": 1e-5}
@@ -232,8 +237,24 @@ def take(x: Array, positions: Any) -> Any:
     return [x[place] for place in np.asarray(positions).tolist()]
 
 
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """What this thread does inside has no threads of its own: others are at work beside it.
+
+    >>> with alone(): threads()
+    1
+    """
+    before = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(before)
+
+
 def threads() -> int:
     """How many threads the hot loop may use: `ASKWELL_THREADS`, else the processors this process may run on."""
+    if _ALONE.get():
+        return 1
     asked = os.environ.get("ASKWELL_THREADS", "")
     if asked:
         if not (asked.isdecimal() and int(asked) > 0):

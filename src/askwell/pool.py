@@ -37,8 +37,8 @@ class Pool:
         return len(self.ids)
 
     def take(self, positions: Any) -> Any:
-        """The inputs at these positions, as the model wants them."""
-        return take(self.x, np.asarray(positions, np.intp))
+        """The inputs at these positions, or of a slice of all, as the model wants them."""
+        return take(self.x, positions if isinstance(positions, slice) else np.asarray(positions, np.intp))
 
     def position(self, item: Any) -> int:
         """Where the item with this id stands."""

@@ -156,8 +156,9 @@ def test_top_of_many(dtype):
 def test_the_rough_bound_is_above_the_fine_one_and_close(dtype, classes):
     probs, targets = (a.astype(dtype) for a in linear(rng_for(0, 0, "rough"), 500, 60, 40, classes))
     prepared = bounds.prepare(targets)
-    assert prepared.vectors.shape == (40, bounds.RANK)
     fast = bounds.hot_loop()
+    rank = fast.sketch_rank(classes)
+    assert prepared.vectors.shape == (40, rank)
     ((_, part),) = fast.parts(probs, packed=prepared.blocks)
     race, every = bounds._Race(fast, part, prepared), np.arange(500)
     rough, fine = race.promise(every), race.most_to_come(every, 0)
@@ -166,8 +167,40 @@ def test_the_rough_bound_is_above_the_fine_one_and_close(dtype, classes):
     leading, same_trace = fast.sketch(part, prepared.vectors, index=every).T
     np.testing.assert_allclose(same_trace, trace, rtol=1e-5)
     tops = np.linalg.eigvalsh(prepared.tails[0][1])[::-1]
-    assert prepared.rest == pytest.approx(tops[bounds.RANK])
+    assert prepared.rest == pytest.approx(tops[rank])
     assert (leading + prepared.rest * trace <= gram * (1 + 1e-5) + prepared.rest * trace).all()
+
+
+@pytest.mark.parametrize("draws", [16, 17, 33, 41, 100])  # those that fill vectors, and those that do not
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_classes_are_looked_at_and_sketched_in_vectors(dtype, draws):
+    probs = linear(rng_for(0, draws, "pairs"), 50, 1, draws, 2)[0].astype(dtype)
+    probs[7] = probs[7, :1]  # all draws agree
+    probs[8] = [1, 0]  # and are sure
+    fast, exact = bounds.hot_loop(), probs.astype(np.float64)
+    seen = fast.beliefs("probs", probs, slice(None), dtype, kinds=False, log=False)
+    np.testing.assert_allclose(seen.means, exact.mean(axis=1), rtol=1e-13)
+    np.testing.assert_array_equal(seen.means[7], probs[7, 0])
+    vectors = rng_for(0, draws, "vectors").normal(size=(draws, fast.sketch_rank(2)))
+    found = fast.sketch(seen, vectors, index=np.arange(50)[::-1].copy())[::-1]
+    away, means = exact[:, :, 0] - exact[:, :, 0].mean(axis=1, keepdims=True), exact.mean(axis=1)
+    with np.errstate(divide="ignore"):
+        scale = np.where((means > 0).all(axis=1), (1 / means).sum(axis=1), 0)
+    near = {"rtol": 1e-4 if dtype == "float32" else 1e-10, "atol": 1e-9}
+    np.testing.assert_allclose(found[:, 0], ((away @ vectors) ** 2).sum(axis=1) * scale, **near)
+    np.testing.assert_allclose(found[:, 1], (away**2).sum(axis=1) * scale, **near)
+
+
+@pytest.mark.parametrize("draws", [1, 3, 4, 9, 16])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", [[np.nan, 0.5], [0.5, np.nan], [-0.1, 1.1], [0.6, 0.6], [0.4, 0.4], [np.inf, 0]])
+def test_no_fault_of_two_classes_is_overlooked(dtype, draws, fault):
+    probs = np.full((3, draws, 2), 0.5, dtype)
+    for draw in range(draws):
+        spoilt = probs.copy()
+        spoilt[1, draw] = fault
+        with pytest.raises(ValueError, match="probs"):
+            bounds.hot_loop().beliefs("probs", spoilt, slice(None), dtype, kinds=False, log=False)
 
 
 @pytest.mark.parametrize("kind", ["soft", "hard", "mixed"])

@@ -54,6 +54,9 @@ def test_it_is_the_array(source, x):
     assert len(rows.shards) > 3
     np.testing.assert_array_equal(rows[:], x)
     np.testing.assert_array_equal(rows[10:55], x[10:55])
+    np.testing.assert_array_equal(rows[55:10], x[55:10])
+    np.testing.assert_array_equal(rows[-9:], x[-9:])
+    np.testing.assert_array_equal(rows[50:3:-7], x[50:3:-7])
 
 
 @given(places=st.lists(st.integers(0, N - 1), max_size=20), size=st.integers(1, 80))

@@ -1,10 +1,13 @@
 """Chunk by chunk, piece by piece, anywhere: the same answer."""
 
+import time
+
 import numpy as np
 import pytest
 
 import askwell
 from askwell.acquisition import SCORES
+from askwell.arrays import threads
 from askwell.rows import BadRows, open_rows
 from askwell.scoring import Question, Report, best_items, score_items
 from askwell.scoring import question as asking
@@ -97,6 +100,29 @@ def test_pools_in_files_are_as_good_as_arrays(question, files, rows, engine):
     there = best_items(in_files, "epig", 5, engine=engine)
     np.testing.assert_array_equal(there[0], here[0])
     np.testing.assert_array_equal(there[1], here[1])
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_one_thread_predicts_at_a_time_unless_the_posterior_says_more_may(question, files, monkeypatch, concurrent):
+    monkeypatch.setenv("ASKWELL_THREADS", "2")
+    now, seen = [], []
+
+    class Watched:
+        classes = question.posterior.classes
+
+        def predict(self, x):
+            now.append(x)
+            time.sleep(0.2)
+            seen.append((len(now), threads()))
+            now.pop()
+            return question.posterior.predict(x)
+
+    posterior = Watched()
+    posterior.concurrent = concurrent
+    in_files = Question(posterior, open_rows(files, rows=50), question.targets)
+    np.testing.assert_array_equal(best_items(in_files, "epig", 5)[0], best_items(question, "epig", 5)[0])
+    assert ((2, 1) in seen) == concurrent  # each of the two has one thread
+    assert {number for number, _ in seen} == {1, 2} if concurrent else {1}
 
 
 @pytest.mark.parametrize("engine", [None, "serial"])

@@ -19,7 +19,6 @@ from askwell.information.categorical import bald, epig, hot_loop, like, pool_and
 
 __all__ = ["Prepared", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
 
-RANK = 16  # eigenvectors of the rough bound: a register tile's width
 MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
 
@@ -160,7 +159,7 @@ class Prepared(NamedTuple):
     dtype: Any
     blocks: list[Any]  # the targets, a block each
     tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
-    vectors: np.ndarray | None  # [k, RANK]  V (l_v - l)^(1/2) of the Gram matrix of all
+    vectors: np.ndarray | None  # [k, rank]  V (l_v - l)^(1/2) of the Gram matrix of all
     rest: float = 0.0  # l
 
 
@@ -181,7 +180,7 @@ def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = Fa
 def _prepared(
     fast: Any, target_probs: np.ndarray, weights: np.ndarray | None, dtype: Any, log: bool, sketched: bool
 ) -> Prepared:
-    m, draws, _ = target_probs.shape
+    m, draws, classes = target_probs.shape
     w = np.full(m, 1 / m) if weights is None else weights
     blocks = list(fast.packs(target_probs, w, dtype, log=log, most=1))
     tails = [(0.0, np.zeros((draws, draws)))]
@@ -189,9 +188,10 @@ def _prepared(
         span = block.centred.span
         gram = fast.gram(target_probs[span], w[span], log=log)
         tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
-    if not sketched or draws < 2 * RANK or all(block.votes for block in blocks):
+    rank = fast.sketch_rank(classes)
+    if not sketched or draws < 2 * rank or all(block.votes for block in blocks):
         return Prepared(target_probs.shape, dtype, blocks, tails, None)
-    values, vectors = eigh(tails[0][1], subset_by_index=[draws - RANK - 1, draws - 1])
+    values, vectors = eigh(tails[0][1], subset_by_index=[draws - rank - 1, draws - 1])
     rest = max(float(values[0]), 0.0)
     spread = vectors[:, 1:] * np.sqrt(np.maximum(values[1:] - rest, 0))
     return Prepared(target_probs.shape, dtype, blocks, tails, spread, rest)

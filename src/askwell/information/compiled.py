@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
-from askwell.information import kernels, packing, votes
+from askwell.information import kernels, packing, pairs, votes
 from askwell.information.packing import IS_STRONG, IS_VOTES
 from askwell.information.vectors import LANES, ROWS, panel_width
 
@@ -28,6 +28,7 @@ __all__ = [
     "packs",
     "parts",
     "sketch",
+    "sketch_rank",
 ]
 
 PART_BYTES = 48 << 20  # of candidates looked at together
@@ -317,12 +318,21 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
     return out
 
 
+def sketch_rank(classes: int) -> int:
+    """How many vectors a sketch takes: as many as one step of its loop does."""
+    return pairs.RANK if classes == 2 else panel_width(np.float32)
+
+
 def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:
-    """(sum_kl A_kl (V V^T)_kl, sum_k A_kk) for `vectors` V `[k, r]`, as [n, 2]: what `forms` has, cheap for small r."""
-    packed, out = _panels(vectors, candidates.probs.dtype), np.empty((len(index), 2))
+    """(sum_kl A_kl (V V^T)_kl, sum_k A_kk) for `vectors` V `[k, sketch_rank]`, as [n, 2]: some of `forms`, cheaper."""
+    dtype, out = candidates.probs.dtype, np.empty((len(index), 2))
+    two = candidates.probs.shape[2] == 2
+    kernel, packed = (
+        (pairs.sketch_pairs, pairs.pair_columns(vectors, dtype)) if two else (kernels.sketch, _panels(vectors, dtype))
+    )
 
     def job(span: slice) -> None:
-        kernels.sketch(*candidates[:2], index[span], packed, out[span])
+        kernel(*candidates[:2], index[span], packed, out[span])
 
     _each_chunk(candidates.probs, len(index), job)
     return out

@@ -24,8 +24,10 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 import numpy as np
 from numba import njit
 
-from askwell.information.packing import ANY_ORDER, FEW, JIT, LEAST, candidate_classes, dot, pack_tile, target_classes
+from askwell.information.packing import FEW, LEAST, candidate_classes, dot, pack_tile, target_classes
 from askwell.information.vectors import (
+    ANY_ORDER,
+    JIT,
     LANES,
     ROWS,
     add_centred_terms,
@@ -269,7 +271,7 @@ def _square(a, step):
 def sketch(probs, means, index, columns, out):
     """(sum_y p(y) |V^T f(y)|^2, sum_y p(y) |f(y)|^2) of candidates `probs[index]`, as `out [n, 2]`.
 
-    `columns [panels, k, width]` is V, packed.
+    `columns [panels, k, width]` is V, packed. More than two classes: `pairs.py` has the others.
     """
     draws, classes = probs.shape[1:]
     n, count, width = index.shape[0], candidate_classes(classes, True), columns.shape[0] * columns.shape[2]
@@ -288,16 +290,14 @@ def sketch(probs, means, index, columns, out):
                 p = means[tile[i], order[i, y]]
                 group, lane = divmod(i * count + y, ROWS)
                 own = flat[group * draws * ROWS + lane : (group + 1) * draws * ROWS]
-                if count < classes and classes > 2:
+                if count < classes:
                     for k in range(draws):
                         f[k] += p * own[k * ROWS]
                     for k in range(width):
                         v[k] += p * product[i * count + y, k]
-                # of two classes the one that is left out has -p f / (1 - p)
-                scale = p + p * p / means[tile[i], order[i, 1]] if classes == 2 else p
-                first += scale * _square(product[i * count + y], 1)
-                second += scale * _square(own, ROWS)
-            if count < classes and classes > 2:
+                first += p * _square(product[i * count + y], 1)
+                second += p * _square(own, ROWS)
+            if count < classes:
                 p = means[tile[i], order[i, classes - 1]]
                 first += _square(v, 1) / p
                 second += _square(f, 1) / p

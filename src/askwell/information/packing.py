@@ -3,17 +3,16 @@
 Compiled by numba, like `kernels.py`, whose docstring has the mathematics.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from askwell.information.pairs import two_means
+from askwell.information.vectors import ANY_ORDER, JIT
+
 __all__ = [
-    "ANY_ORDER",
     "FEW",
     "IS_STRONG",
     "IS_VOTES",
-    "JIT",
     "LEAST",
     "candidate_classes",
     "dot",
@@ -30,34 +29,13 @@ STRONG = 0.05  # ... and an input is strong if draws give up, on average, a clas
 IS_STRONG, IS_VOTES = 1, 2  # kinds of inputs, which add up
 LOOK = 20  # draws between two looks at that sum: votes are soon seen to be strong
 
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input
-
-
-@njit(**ANY_ORDER)
-def _two_means(p, tolerance, means):
-    """`_class_means` for two, as vectors over draws."""
-    first, second, sound, agree = 0.0, 0.0, True, True
-    for k in range(p.shape[0]):
-        a, b = np.float64(p[k, 0]), np.float64(p[k, 1])
-        sound &= (a >= 0) & (b >= 0) & (abs(a + b - 1) <= tolerance)
-        agree &= (p[k, 0] == p[0, 0]) & (p[k, 1] == p[0, 1])
-        first += a
-        second += b
-    means[0], means[1] = first / p.shape[0], second / p.shape[0]
-    if agree:  # differences from the first draw would not do: sums in any order need not cancel
-        means[0], means[1] = p[0, 0], p[0, 1]
-    return sound
-
 
 @njit(**JIT)
 def _class_means(p, tolerance, partial, means):
-    """p(y) for one input's `p [k, c]`; False if a row is not a distribution. `partial [4, c]` is scratch.
+    """p(y) for one input's `p [k, c]`, c > 2; False if a row is not a distribution. `partial [4, c]` is scratch.
 
     Summed as differences from the first draw: where all draws agree, their mean is what they say, to the bit.
     """
-    if p.shape[1] == 2:
-        return _two_means(p, tolerance, means)
     partial[:] = 0.0
     sound = True
     for k in range(p.shape[0]):
@@ -164,11 +142,16 @@ def look_at(probs, tolerance, means, kinds):
     """
     classes = probs.shape[2]
     partial, limits, given_up = np.empty((4, classes)), np.empty(classes, probs.dtype), np.empty(classes, np.int32)
+    sums, flags = np.empty(4), np.empty((2, 4), np.int64)
     for i in range(probs.shape[0]):
         if kinds.size and _are_votes(probs[i], means[i]):
             kinds[i] = IS_VOTES + IS_STRONG * (1 - dot(means[i], means[i]) > STRONG)  # what is below, at less cost
             continue
-        if not _class_means(probs[i], tolerance, partial, means[i]):
+        if classes == 2:
+            sound = two_means(probs[i], tolerance, sums, flags, means[i])
+        else:
+            sound = _class_means(probs[i], tolerance, partial, means[i])
+        if not sound:
             return i
         if kinds.size:
             kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], limits, given_up)

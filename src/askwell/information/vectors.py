@@ -14,8 +14,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
+    "ANY_ORDER",
+    "JIT",
     "LANES",
     "ROWS",
+    "VECTOR_BYTES",
+    "Vector",
     "add_centred_terms",
     "add_divergence_terms",
     "add_product",
@@ -28,6 +32,9 @@ __all__ = [
 ROWS = 6  # of the register tile: 6 x 2 accumulators, 2 loads and 1 broadcast fill the 16 vector registers of AVX2
 VECTOR_BYTES = 32
 LANES = 8  # the fewest neighbours that terms are added to at a time
+
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input
 
 
 def panel_width(dtype: Any) -> int:
@@ -50,7 +57,7 @@ def _coefficients(degree: int) -> tuple[float, ...]:
     return tuple(float(value) for value in fit.convert(kind=np.polynomial.Polynomial).coef)
 
 
-class _Vector(NamedTuple):
+class Vector(NamedTuple):
     """A vector of floats in the code being built: its type, the layout of a float's bits, and the operations needed."""
 
     builder: Any
@@ -62,15 +69,18 @@ class _Vector(NamedTuple):
     coefficients: tuple[float, ...]
 
     @classmethod
-    def of(cls, builder: Any, dtype: Any, lanes: int) -> "_Vector":
+    def of(cls, builder: Any, dtype: Any, lanes: int) -> "Vector":
+        """So many lanes of float32 or float64."""
         real, whole, digits, half_root, one, coefficients = LAYOUTS[dtype]
         vector = (ir.VectorType(real, lanes), ir.VectorType(whole, lanes))
         return cls(builder, *vector, digits, half_root, one, coefficients)
 
     def all(self, value: float) -> Any:
+        """A number in every lane."""
         return ir.Constant(self.real, [float(value)] * self.real.count)
 
     def all_whole(self, value: int) -> Any:
+        """A whole number in every lane."""
         return ir.Constant(self.whole, [value] * self.whole.count)
 
     def spread(self, scalar: Any) -> Any:
@@ -81,14 +91,17 @@ class _Vector(NamedTuple):
         return self.builder.shuffle_vector(single, nothing, everywhere)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a b + c, rounded once."""
         name = f"llvm.fma.v{self.real.count}f{32 if self.digits == 23 else 64}"
         signature = ir.FunctionType(self.real, [self.real] * 3)
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, signature, name), [a, b, c])
 
     def load(self, pointer: Any) -> Any:
+        """What lies there."""
         return self._access(self.builder.load(self.builder.bitcast(pointer, self.real.as_pointer())))
 
     def store(self, value: Any, pointer: Any) -> None:
+        """Put it there."""
         self._access(self.builder.store(value, self.builder.bitcast(pointer, self.real.as_pointer())))
 
     def _access(self, instruction: Any) -> Any:
@@ -121,7 +134,7 @@ def add_product(typing: Any, a: Any, b: Any, out: Any, depth: Any, stride: Any) 
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         a, b, out, depth, stride = args
-        vector, index = _Vector.of(builder, dtype, width), depth.type
+        vector, index = Vector.of(builder, dtype, width), depth.type
 
         def at(base: Any, *offsets: Any) -> Any:
             for offset in offsets:
@@ -166,7 +179,7 @@ def add_centred_terms(typing: Any, lanes: Any, u: Any, p: Any, share: Any, right
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, u.dtype, lanes.literal_value)
+        vector = Vector.of(builder, u.dtype, lanes.literal_value)
         _, u_at, p, share_at, right_at, below_at, row_at = args
         given, share = vector.load(u_at), vector.load(share_at)
         phi = _phi(vector, builder.fadd(given, vector.all(1)), given)
@@ -186,7 +199,7 @@ def add_terms(typing: Any, lanes: Any, t: Any, share: Any, row: Any) -> Any:
     """In `lanes` neighbouring places: row += share phi(t - 1)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, t.dtype, lanes.literal_value)
+        vector = Vector.of(builder, t.dtype, lanes.literal_value)
         _, t_at, share_at, row_at = args
         phi = _phi(vector, vector.load(t_at))
         vector.store(vector.fma(vector.load(share_at), phi, vector.load(row_at)), row_at)
@@ -200,7 +213,7 @@ def add_divergence_terms(typing: Any, lanes: Any, t: Any, u: Any, p: Any, row: A
     """In `lanes` neighbouring places: row += p phi(u), given both t = 1 + u and u."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, t.dtype, lanes.literal_value)
+        vector = Vector.of(builder, t.dtype, lanes.literal_value)
         _, t_at, u_at, p, row_at = args
         phi = _phi(vector, vector.load(t_at), vector.load(u_at))
         vector.store(vector.fma(vector.spread(p), phi, vector.load(row_at)), row_at)
@@ -222,7 +235,7 @@ def set_two_class_information(
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _Vector.of(builder, first.dtype, lanes.literal_value)
+        vector = Vector.of(builder, first.dtype, lanes.literal_value)
         _, _, first_at, second_at, p, q, share_at, rest_at, out_at = args
         nothing, one, p, q = vector.all(0), vector.all(1), vector.spread(p), vector.spread(q)
         share, rest, given = vector.load(share_at), vector.load(rest_at), vector.load(first_at)
@@ -254,7 +267,7 @@ def set_two_class_information(
     return types.void(lanes, centred, first, second, p, q, share, rest, out), code
 
 
-def _phi(vector: _Vector, t: Any, u: Any = None) -> Any:
+def _phi(vector: Vector, t: Any, u: Any = None) -> Any:
     """phi(u) in every lane, given t = 1 + u, and u itself where it is known to more digits than t - 1.
 
     With t = 2^e (1 + f) and f in [sqrt(1/2) - 1, sqrt(2) - 1): phi(u) = 2^e phi(f) + t e log 2 + 1 - 2^e. At e = 0 that
@@ -275,7 +288,7 @@ def _phi(vector: _Vector, t: Any, u: Any = None) -> Any:
     return vector.fma(builder.fmul(power, square), _polynomial(vector, f, square), far)
 
 
-def _polynomial(vector: _Vector, f: Any, square: Any) -> Any:
+def _polynomial(vector: Vector, f: Any, square: Any) -> Any:
     """phi(f) / f^2; in pairs, pairs of pairs, ...: a third of the waiting of one chain of multiply-adds."""
     terms, power = [vector.all(value) for value in vector.coefficients], f
     while len(terms) > 1:

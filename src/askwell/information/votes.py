@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from askwell.information.packing import ANY_ORDER, JIT, dot
+from askwell.information.packing import dot
+from askwell.information.vectors import ANY_ORDER, JIT
 
 __all__ = ["WORD", "logs", "pack", "score"]
 

@@ -8,7 +8,7 @@ hard and EPIG from them needs many trees (docs/information.md), so askwell's own
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -85,6 +85,8 @@ class ForestModel:
 @dataclass(frozen=True)
 class ForestPosterior:
     """Trees as draws, all of them walked in one pass."""
+
+    concurrent: ClassVar[bool] = True
 
     classes: tuple[Any, ...]
     steps: Any  # of a pipeline, or None

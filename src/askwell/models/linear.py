@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, final
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from scipy.special import digamma, polygamma
@@ -23,6 +24,7 @@ __all__ = ["GradientEmbeddings", "LinearModel", "LinearPosterior", "gradient_emb
 
 REFERENCE_ROWS = 10_000  # inputs, evenly spaced, that give the units
 MOST_ROWS = 2**10  # in such a chunk
+MOST_BLOCKS = 32  # of those, handed to a thread at a time
 BLOCK = 2**20  # logits in one chunk of predict: 4 MiB of float32, so that the passes of the softmax stay in cache
 
 
@@ -88,6 +90,8 @@ class LinearModel:
 class LinearPosterior:
     """Weights drawn from the Laplace posterior."""
 
+    concurrent: ClassVar[bool] = True
+
     classes: tuple[Any, ...]
     centre: np.ndarray  # [d]
     scale: np.ndarray  # [d]
@@ -98,24 +102,36 @@ class LinearPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32, in chunks: beyond the output it holds a few MiB."""
-        from askwell.models.logistic import set_two
-
         x = sliceable(x)
         _, c, k = self.weights.shape
-        flat = self.weights[:, 1] - self.weights[:, 0] if c == 2 else self.weights.reshape(len(self.weights), c * k)
-        out = np.empty((count(x), k, c), np.float32)
-
-        def job(span: slice) -> None:
-            logits = self._inputs(x, span) @ flat
-            if c == 2:
-                set_two(logits, out[span])
-            else:  # classes before draws: the softmax then runs along whole cache lines of draws
-                out[span] = _softmax(logits.reshape(-1, c, k)).transpose(0, 2, 1)
-
-        with ThreadPoolExecutor(threads()) as pool, one_thread_each():
-            # BLAS rounds by a row's place in its block, and blocks of 2^i rows are the same in any chunk of 2^j >= 2^i.
-            list(pool.map(job, spans(len(out), whole_power(min(MOST_ROWS, BLOCK // max(flat.shape))))))
+        out, several = np.empty((count(x), k, c), np.float32), threads()
+        # BLAS rounds by a row's place in its block, and blocks of 2^i rows are the same in any chunk of 2^j >= 2^i.
+        rows = whole_power(min(MOST_ROWS, BLOCK // max(len(self.weights), k if c == 2 else c * k)))
+        parts = spans(len(out), rows * max(1, min(MOST_BLOCKS, len(out) // (4 * several * rows))))
+        job = partial(self._set, x, rows, out)
+        with one_thread_each():
+            if several > 1:
+                with ThreadPoolExecutor(several) as pool:
+                    list(pool.map(job, parts))
+            else:
+                for part in parts:
+                    job(part)
         return out
+
+    def _set(self, x: Any, rows: int, out: np.ndarray, span: slice) -> None:
+        """out[span] = predictions, so many rows at a time."""
+        from askwell.models.logistic import predict_two
+
+        c = len(self.classes)
+        if c == 2:
+            part = features(take(x, span), width=len(self.centre), first=span.start)
+            predict_two(part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0], rows, out[span])
+            return
+        flat = self.weights.reshape(len(self.weights), -1)  # [D, c k]
+        for start in range(span.start, span.stop, rows):
+            block = slice(start, min(start + rows, span.stop))
+            # classes before draws: the softmax then runs along whole cache lines of draws
+            out[block] = _softmax((self._inputs(x, block) @ flat).reshape(-1, c, out.shape[1])).transpose(0, 2, 1)
 
     def mean_predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, c]` at the mode: sharper than the mean of the draws, which is under-confident."""
@@ -127,12 +143,11 @@ class LinearPosterior:
 
     def _inputs(self, x: Any, span: slice) -> np.ndarray:
         """φ(x) `[rows, D]` of a chunk."""
+        from askwell.models.logistic import set_standardised
+
         part = features(take(x, span), width=len(self.centre), first=span.start or 0)
         rows = np.empty((len(part), len(self.weights)), np.float32)
-        inputs = rows[:, len(self.weights) - len(self.centre) :]
-        np.subtract(part, self.centre, out=inputs)
-        inputs /= self.scale
-        rows[:, : len(self.weights) - len(self.centre)] = 1  # for the intercept
+        set_standardised(part, self.centre, self.scale, rows)
         return rows
 
 

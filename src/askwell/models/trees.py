@@ -87,6 +87,9 @@ def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
         _walk(x[span], *trees, out[span])
 
     workers = threads()
+    if workers == 1:
+        job(slice(None))
+        return
     chunks = list(spans(len(x), max(ROWS, -(-len(x) // (4 * workers)))))
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(job, chunks))

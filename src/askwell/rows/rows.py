@@ -1,6 +1,7 @@
 """Rows of files as if they were an array: float32 `[n, d]`, of which only the pieces that are asked for are read."""
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from askwell.rows.places import files_of
 __all__ = ["BadRows", "Rows", "Shard", "open_rows"]
 
 Found = TypeVar("Found")
-SHARD = 200_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
+SHARD = 100_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
 KEPT = 2  # pieces in memory: this one and, while it is worked on, the next
 
 
@@ -69,6 +70,7 @@ class Rows:
         self.shards, self.columns, self.width, self.id = tuple(shards), tuple(columns), width, id
         self.refused = tuple(refused)  # files that were left out, each with the reason
         self._starts = np.array([shard.start for shard in self.shards])
+        self.keep = KEPT  # pieces in memory
         self._kept: dict[Shard, np.ndarray] = {}
         self._lock = threading.Lock()
 
@@ -84,6 +86,8 @@ class Rows:
         return Rows, (self.shards, self.columns, self.width, self.id, self.refused)
 
     def __getitem__(self, places: Any) -> np.ndarray:
+        if isinstance(places, slice) and places.step in (None, 1):
+            return self._between(*places.indices(len(self))[:2])
         whole = isinstance(places, slice)
         positions = np.arange(*places.indices(len(self))) if whole else np.asarray(places, np.intp)
         x = np.empty((positions.size, self.width), np.float32)
@@ -106,7 +110,7 @@ class Rows:
                 "Fill in missing values first, or leave bad pieces out (skip_bad)."
             )
         with self._lock:
-            while len(self._kept) >= KEPT:
+            while len(self._kept) >= self.keep:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[shard] = x
         return x
@@ -123,6 +127,17 @@ class Rows:
             for at in part.tolist():
                 found[at] = column[places[at] - shard.start]
         return found
+
+    def _between(self, start: int, stop: int) -> np.ndarray:
+        """The rows from `start` to before `stop`."""
+        x = np.empty((max(0, stop - start), self.width), np.float32)
+        number = bisect_right(self._starts, start) - 1
+        while start < stop:
+            shard = self.shards[number]
+            end = min(stop, shard.start + shard.rows)
+            x[start - stop + len(x) : end - stop + len(x)] = self.read(shard)[start - shard.start : end - shard.start]
+            start, number = end, number + 1
+        return x
 
     def _by_shard(self, positions: np.ndarray) -> Iterator[tuple[np.ndarray, Shard]]:
         """(places in `positions`, the piece that they are in), piece by piece."""

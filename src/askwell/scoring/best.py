@@ -1,17 +1,22 @@
 """The best items of a pool: piece by piece, here or on an engine, what sorting all scores would give."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from askwell.arrays import alone, threads
 from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
+from askwell.models.laplace import one_thread_each
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
 from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
@@ -118,11 +123,13 @@ def best_items(
 
     rows = sum(stop - start for start, stop in jobs)
     with counted(rows, label="" if whole else "scoring", unit="rows") as scored:
-        if engine is None:
-            for place, job in enumerate(_read_ahead(question, jobs)):
-                _best_of(question, how, job, partial(told, place), best.floor)
+        find = partial(_best_of, question, how)
+        if engine is None and in_files:
+            _side_by_side(question, find, jobs, told, best)
+        elif engine is None:
+            for place, job in enumerate(jobs):
+                find(job, partial(told, place), best.floor)
         else:
-            find = partial(_best_of, question, how)
             for fault in as_engine(engine).run(find, jobs, told=told, hint=lambda: best.floor):
                 if fault is not None:
                     raise fault_of(fault)
@@ -148,18 +155,49 @@ class _How:
     out: Path | None  # for the scores of all items
 
 
-def _read_ahead(question: Question, jobs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The jobs; while one of them is worked on, the file of the next is read."""
-    x = question.items.x
-    if not isinstance(x, Rows):
-        yield from jobs
-        return
-    first = [question.places(slice(start, start + 1)) for start, _ in jobs]
-    with ThreadPoolExecutor(1) as reader:
-        for number, job in enumerate(jobs):
-            if number + 1 < len(jobs):
-                reader.submit(x.__getitem__, first[number + 1])
-            yield job
+def _side_by_side(
+    question: Question,
+    find: Callable[[tuple[int, int], Tell, float | None], None],
+    jobs: Sequence[tuple[int, int]],
+    told: Callable[[int, dict[str, Any]], None],
+    best: _Best,
+) -> None:
+    """Pieces of files in threads of this process: some are read while others are scored.
+
+    A thread does all of a piece's work alone, without waiting for others at each step. Only where a posterior does not
+    say that several threads may predict at a time, one piece is scored after the other, with threads inside.
+    """
+    apart, turn, x = bool(getattr(question.posterior, "concurrent", False)), threading.Lock(), question.items.x
+    _ = question.prepared  # here, not by each thread
+
+    def one(job: tuple[int, int], floor: float | None) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = []
+        if apart:
+            with alone():
+                find(job, messages.append, floor)
+            return messages
+        with contextlib.suppress(BadRows):  # said below, in its place
+            x[question.places(slice(job[0], job[0] + 1))]
+        with turn:
+            find(job, messages.append, floor)
+        return messages
+
+    several, waiting, running = max(2, threads()), enumerate(jobs), dict[Future[list[dict[str, Any]]], int]()
+    x.keep = several
+    with one_thread_each() if apart else contextlib.nullcontext(), ThreadPoolExecutor(several) as pool:
+        try:
+            while True:
+                for place, job in islice(waiting, several - len(running)):
+                    running[pool.submit(one, job, best.floor)] = place
+                if not running:
+                    return
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    place = running.pop(done)
+                    for message in done.result():
+                        told(place, message)
+        except BaseException:  # also Ctrl-C: leave what has not begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, floor: float | None) -> None:

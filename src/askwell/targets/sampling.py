@@ -18,7 +18,7 @@ from askwell.targets.summary import checked_size, subset, target_bald
 
 __all__ = ["Inputs", "Sample", "Targets", "as_targets", "class_prior", "from_pool", "given"]
 
-CHUNK_BYTES = 64 << 20  # of predictions at a time
+CHUNK_BYTES = 32 << 20  # of predictions at a time: as much as malloc gives again without asking the system anew
 M = 100  # inputs of the pool, where nothing is said: the paper's
 LOOK = 10  # times as many given inputs are looked at as are kept
 FEW = 50  # effective inputs, below which weights stand on too little
