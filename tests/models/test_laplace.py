@@ -1,7 +1,5 @@
 """Laplace's posterior against dense float64 twins: whole Hessians, inverted, and an integral."""
 
-import threading
-
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
@@ -110,30 +108,3 @@ def test_nothing_given_is_changed():
     fit(rows, truth, draws=2)
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(truth, before[1])
-
-
-def test_the_last_thread_out_puts_the_number_of_blas_threads_back():
-    """Two threads that are in at the same time, the first of which leaves first."""
-
-    def number():
-        return [library["num_threads"] for library in inside._libraries().info() if library["user_api"] == "blas"]
-
-    usual, first_in, first_out = number(), threading.Event(), threading.Event()
-
-    def first():
-        with inside.one_thread_each():
-            first_in.set()
-            second_in.wait(5)
-        first_out.set()
-
-    second_in = threading.Event()
-    other = threading.Thread(target=first)
-    other.start()
-    assert first_in.wait(5)
-    with inside.one_thread_each():
-        second_in.set()
-        assert first_out.wait(5)
-        seen = number()
-    other.join()
-    assert set(seen) == {1}
-    assert number() == usual

@@ -13,10 +13,7 @@ it and the evidence is exactly its own, at a fraction of the cost:
 Inside, all is in units of the prior: t = s z, u = w / s.
 """
 
-import contextlib
 import math
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, final
@@ -28,9 +25,6 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import softmax
 
 __all__ = ["Laplace", "laplace", "one_thread_each"]
-
-_LOCK, _inside = threading.Lock(), 0  # of `one_thread_each`: how many threads are in it, ...
-_limit: Any = None  # ... and what it has to undo
 
 #: Prior scales to choose among, and the log-normal belief about them: few labels leave the evidence flat.
 SCALES, TYPICAL_SCALE, SCALE_SPREAD = (0.1, 50.0), 3.0, 1.0
@@ -69,27 +63,13 @@ def laplace(
     return Laplace(weights, mean, s, evidence)
 
 
-@contextlib.contextmanager
-def one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Any:
     """BLAS with one thread inside: on matrices this small its threads wait for each other, on a busy machine for long.
-
-    The number belongs to the whole process, so it is put back when the last of several threads is out.
 
     >>> with one_thread_each(): (np.ones((2, 2)) @ np.ones(2)).tolist()
     [2.0, 2.0]
     """
-    global _inside, _limit
-    with _LOCK:
-        if _inside == 0:
-            _limit = _libraries().limit(limits=1, user_api="blas")
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _inside -= 1
-            if _inside == 0:
-                _limit.restore_original_limits()
+    return _libraries().limit(limits=1, user_api="blas")
 
 
 @cache
