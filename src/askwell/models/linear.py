@@ -124,7 +124,8 @@ class LinearPosterior:
 
         c = len(self.classes)
         if c == 2:
-            part = features(take(x, span), width=len(self.centre), first=span.start)
+            part = features(take(x, span), width=len(self.centre), first=span.start).view()
+            part.flags.writeable = False  # so that numba compiles for one kind of array
             predict_two(part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0], rows, out[span])
             return
         flat = self.weights.reshape(len(self.weights), -1)  # [D, c k]

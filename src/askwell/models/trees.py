@@ -81,7 +81,8 @@ def _walk(x, roots, depths, feature, threshold, children, values, out):  # type:
 
 def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
     """Write the values of the leaves that `x [n, features]`, float32, falls into, to `out [n, k, c]`, float32."""
-    x = np.ascontiguousarray(x, np.float32)
+    x = np.ascontiguousarray(x, np.float32).view()
+    x.flags.writeable = False  # so that numba compiles for one kind of array
 
     def job(span: slice) -> None:
         _walk(x[span], *trees, out[span])

@@ -73,7 +73,9 @@ def _file(place: str) -> Any:
     _arrow()
     from pyarrow import parquet
 
-    return parquet.ParquetFile(opened(place) if is_url(place) else place)
+    if is_url(place):
+        return parquet.ParquetFile(opened(place))
+    return parquet.ParquetFile(place, pre_buffer=False)  # from a disk it only copies once more
 
 
 def _arrow() -> None:
