@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import askwell
+from askwell.information.bounds import prepare
 from askwell.models import as_model, linear
 from askwell.models.linear import LinearModel, gradient_embeddings
 from askwell.seeds import rng_for
@@ -199,6 +200,26 @@ def test_predict_is_the_softmax_of_the_drawn_weights():
     posterior = fit(x, y)
     logits = np.einsum("nd,dck->nkc", phi(posterior, x), posterior.weights.astype(np.float64))
     np.testing.assert_allclose(posterior.predict(x), softmax(logits, axis=2), atol=1e-5)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("c", [2, 3])
+@pytest.mark.parametrize("weights", [None, np.arange(1.0, 31.0)])
+def test_what_passes_a_screen_is_what_predict_says_and_nothing_good_is_left_out(monkeypatch, c, workers, weights):
+    monkeypatch.setenv("ASKWELL_THREADS", workers)
+    rng = rng_for(0, c, "screen")
+    posterior = fit(*labelled(40, 5, c), draws=50)
+    x, targets = rng.normal(size=(5000, 5)).astype(np.float32), posterior.predict(rng.normal(size=(30, 5)))
+    whole = posterior.predict(x)
+    scores = np.asarray(askwell.epig(whole, targets, weights=weights))
+    floor = float(np.sort(scores)[-10])
+    places, probs = posterior.predict_above(x, prepare(targets, weights=weights).screen(floor))
+    np.testing.assert_array_equal(probs, whole[places])
+    assert set(np.flatnonzero(scores >= floor)) <= set(places)
+    assert (np.diff(places) > 0).all()
+    assert len(places) < 2500 or c > 2
+    nothing = posterior.predict_above(x[:0], prepare(targets).screen(floor))
+    assert [len(part) for part in nothing] == [0, 0]
 
 
 def test_sparse_and_list_inputs():

@@ -8,6 +8,7 @@ import pytest
 import askwell
 from askwell.acquisition import SCORES
 from askwell.arrays import threads
+from askwell.models.linear import LinearModel
 from askwell.rows import BadRows, open_rows
 from askwell.scoring import Question, Report, best_items, score_items
 from askwell.scoring import question as asking
@@ -100,6 +101,22 @@ def test_pools_in_files_are_as_good_as_arrays(question, files, rows, engine):
     there = best_items(in_files, "epig", 5, engine=engine)
     np.testing.assert_array_equal(there[0], here[0])
     np.testing.assert_array_equal(there[1], here[1])
+
+
+@pytest.mark.parametrize("engine", [None, "local:2"])
+def test_a_linear_head_leaves_out_only_what_cannot_be_among_the_best(monkeypatch, tmp_path, engine):
+    monkeypatch.setattr(asking, "CHUNK_BYTES", 1 << 20)
+    rng = rng_for(0, 0, "linear head")
+    x = rng.normal(size=(9000, 6)).astype(np.float32)
+    posterior = LinearModel(draws=60).fit(x[:50], (x[:50, 0] > 0).tolist(), rng=rng)
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", x[3000 * number : 3000 * (number + 1)])
+    targets = rng.normal(size=(20, 6)) + 1
+    scores = score_items(Question(posterior, x, targets), "epig")
+    positions, found = best_items(Question(posterior, open_rows(tmp_path), targets), "epig", 7, engine=engine)
+    order = np.argsort(-scores, kind="stable")[:7]
+    np.testing.assert_array_equal(positions, order)
+    np.testing.assert_array_equal(found, scores[order])
 
 
 @pytest.mark.parametrize("concurrent", [False, True])

@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
 from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
 
-__all__ = ["Prepared", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
+__all__ = ["Prepared", "Screen", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
 
 MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
@@ -161,6 +161,26 @@ class Prepared(NamedTuple):
     tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
     vectors: np.ndarray | None  # [k, rank]  V (l_v - l)^(1/2) of the Gram matrix of all
     rest: float = 0.0  # l
+
+    def screen(self, floor: float) -> "Screen | None":
+        """What a candidate must pass to score at least this; None where that cannot be told beforehand."""
+        weight, gram = self.tails[0]
+        if self.vectors is None or not 0 < floor < np.inf:
+            return None
+        chi2 = weight * np.expm1(floor * (1 - SLACK) / weight)
+        return Screen(self.vectors, self.rest + SLACK * float(np.trace(gram)), float(chi2 * len(gram) ** 2))
+
+
+class Screen(NamedTuple):
+    """The rough bound as a test, for models that can do it before they write a prediction down.
+
+    With A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y) of a candidate: it may score enough only if
+    sum_v (V^T A V)_vv + `factor` sum_k A_kk >= `least`.
+    """
+
+    vectors: np.ndarray  # [k, rank]  V
+    factor: float
+    least: float
 
 
 def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Prepared | None:

@@ -6,7 +6,7 @@ classes, so s is the prior standard deviation of a typical input's logit whateve
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from askwell.arrays import spans, take, threads, whole_power
+from askwell.information.bounds import Screen
 from askwell.models.inputs import check_lengths, count, features, sliceable
 from askwell.models.laplace import laplace, one_thread_each
 from askwell.models.protocol import check_rng, class_codes
@@ -102,37 +103,66 @@ class LinearPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32, in chunks: beyond the output it holds a few MiB."""
-        x = sliceable(x)
-        _, c, k = self.weights.shape
-        out, several = np.empty((count(x), k, c), np.float32), threads()
-        # BLAS rounds by a row's place in its block, and blocks of 2^i rows are the same in any chunk of 2^j >= 2^i.
-        rows = whole_power(min(MOST_ROWS, BLOCK // max(len(self.weights), k if c == 2 else c * k)))
-        parts = spans(len(out), rows * max(1, min(MOST_BLOCKS, len(out) // (4 * several * rows))))
-        job = partial(self._set, x, rows, out)
-        with one_thread_each():
-            if several > 1:
-                with ThreadPoolExecutor(several) as pool:
-                    list(pool.map(job, parts))
-            else:
-                for part in parts:
-                    job(part)
+        x, out = sliceable(x), np.empty((count(x), self.weights.shape[2], len(self.classes)), np.float32)
+        self._in_parts(partial(self._set, x, out), len(out))
         return out
 
-    def _set(self, x: Any, rows: int, out: np.ndarray, span: slice) -> None:
-        """out[span] = predictions, so many rows at a time."""
+    def predict_above(self, x: Any, screen: Screen) -> tuple[np.ndarray, np.ndarray]:
+        """(places, predictions) of the inputs that pass a screen, in order: to the bit what `predict` says of them.
+
+        For two classes without writing down what it would say of the others.
+        """
+        x = sliceable(x)
+        if len(self.classes) != 2:
+            return np.arange(count(x)), self.predict(x)
+        found = self._in_parts(partial(self._above, x, screen), count(x))
+        places, probs = zip(*found, strict=True) if found else ([np.empty(0, np.intp)], [self.predict(x)])
+        return np.concatenate(places), np.concatenate(probs)
+
+    def _in_parts(self, job: Callable[[slice], Any], n: int) -> list[Any]:
+        """`job(span)` of all inputs, in threads; spans are of whole blocks."""
+        several = threads()
+        parts = spans(n, self._block * max(1, min(MOST_BLOCKS, n // (4 * several * self._block))))
+        with one_thread_each():
+            if several == 1:
+                return [job(part) for part in parts]
+            with ThreadPoolExecutor(several) as pool:
+                return list(pool.map(job, parts))
+
+    @property
+    def _block(self) -> int:
+        """Rows of a product: 2^i, since BLAS rounds by a row's place in it, and chunks have 2^j."""
+        _, c, k = self.weights.shape
+        return whole_power(min(MOST_ROWS, BLOCK // max(len(self.weights), k if c == 2 else c * k)))
+
+    def _set(self, x: Any, out: np.ndarray, span: slice) -> None:
+        """out[span] = predictions."""
         from askwell.models.logistic import predict_two
 
         c = len(self.classes)
         if c == 2:
-            part = features(take(x, span), width=len(self.centre), first=span.start).view()
-            part.flags.writeable = False  # so that numba compiles for one kind of array
-            predict_two(part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0], rows, out[span])
+            predict_two(*self._of_two(x, span), self._block, out[span])
             return
         flat = self.weights.reshape(len(self.weights), -1)  # [D, c k]
-        for start in range(span.start, span.stop, rows):
-            block = slice(start, min(start + rows, span.stop))
+        for block in spans(span.stop - span.start, self._block):
+            part = slice(span.start + block.start, span.start + block.stop)
             # classes before draws: the softmax then runs along whole cache lines of draws
-            out[block] = _softmax((self._inputs(x, block) @ flat).reshape(-1, c, out.shape[1])).transpose(0, 2, 1)
+            out[part] = _softmax((self._inputs(x, part) @ flat).reshape(-1, c, out.shape[1])).transpose(0, 2, 1)
+
+    def _above(self, x: Any, screen: Screen, span: slice) -> tuple[np.ndarray, np.ndarray]:
+        from askwell.models.logistic import predict_two_above
+
+        n = span.stop - span.start
+        index, out = np.empty(n, np.intp), np.empty((n, self.weights.shape[2], 2), np.float32)
+        test = np.ascontiguousarray(screen.vectors.T, np.float32), float(screen.factor), float(screen.least)
+        found = predict_two_above(*self._of_two(x, span), self._block, test, index, out)
+        return span.start + index[:found], out[:found].copy()
+
+    def _of_two(self, x: Any, span: slice) -> tuple[np.ndarray, ...]:
+        """Inputs, their units, and the weights of the second class less those of the first."""
+        part = features(take(x, span), width=len(self.centre), first=span.start).view()
+        part.flags.writeable = False  # so that numba compiles for one kind of array
+        return part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0]
 
     def mean_predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, c]` at the mode: sharper than the mean of the draws, which is under-confident."""

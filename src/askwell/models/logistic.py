@@ -7,7 +7,7 @@ exp is a polynomial on the way, right to the last bit or two of float32.
 import numpy as np
 from numba import njit
 
-__all__ = ["FAR", "predict_two", "set_standardised", "set_two"]
+__all__ = ["FAR", "predict_two", "predict_two_above", "set_standardised", "set_two"]
 
 FAR = np.float32(80)  # logits: there a class has all the probability, and exp still fits in float32
 ONE, HALF, TO_POWERS = np.float32(1), np.float32(0.5), np.float32(1 / np.log(2))
@@ -38,6 +38,32 @@ def set_standardised(x, centre, scale, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+def _two(difference, bits, first, second):  # type: ignore[no-untyped-def]
+    """p(y) of both classes for `difference [k]`; `bits [k]`, int32, is scratch."""
+    draws, powers = difference.shape[0], bits.view(np.float32)
+    for k in range(draws):
+        logit = -min(max(difference[k], -FAR), FAR)
+        power = np.floor(logit * TO_POWERS + HALF)
+        f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
+        series = (((((HIGH * f + C7) * f + C6) * f + C5) * f + C4) * f + C3) * f + C2
+        first[k] = series * (f * f) + f + ONE
+        bits[k] = (np.int32(power) + BIAS) << DIGITS
+    for k in range(draws):
+        odds = first[k] * powers[k]
+        second[k] = ONE / (ONE + odds)
+        first[k] = odds * second[k]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put(first, second, pairs):  # type: ignore[no-untyped-def]
+    """Both into `pairs [k, 2]`: a loop of its own, or it would not be made of vectors."""
+    flat = pairs.reshape(2 * first.shape[0])
+    for k in range(first.shape[0]):
+        flat[2 * k] = first[k]
+        flat[2 * k + 1] = second[k]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def set_two(difference, out):  # type: ignore[no-untyped-def]
     """out[i, k, y] = p(y) for two classes whose logits differ by `difference [n, k]`, second less first.
 
@@ -50,23 +76,10 @@ def set_two(difference, out):  # type: ignore[no-untyped-def]
             [0. , 1. ]]], dtype=float32)
     """
     draws = difference.shape[1]
-    bits, near, second = np.empty(draws, np.int32), np.empty(draws, np.float32), np.empty(draws, np.float32)
-    powers, flat = bits.view(np.float32), out.reshape(out.shape[0], 2 * draws)
+    bits, first, second = np.empty(draws, np.int32), np.empty(draws, np.float32), np.empty(draws, np.float32)
     for i in range(difference.shape[0]):
-        for k in range(draws):
-            logit = -min(max(difference[i, k], -FAR), FAR)
-            power = np.floor(logit * TO_POWERS + HALF)
-            f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
-            series = (((((HIGH * f + C7) * f + C6) * f + C5) * f + C4) * f + C3) * f + C2
-            near[k] = series * (f * f) + f + ONE
-            bits[k] = (np.int32(power) + BIAS) << DIGITS
-        for k in range(draws):
-            odds = near[k] * powers[k]
-            second[k] = ONE / (ONE + odds)
-            near[k] = odds * second[k]
-        for k in range(draws):  # alone: with the division in it, it would not be made of vectors
-            flat[i, 2 * k] = near[k]
-            flat[i, 2 * k + 1] = second[k]
+        _two(difference[i], bits, first, second)
+        _put(first, second, out[i])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -83,3 +96,52 @@ def predict_two(x, centre, scale, weights, block, out):  # type: ignore[no-untyp
         set_standardised(x[start : start + count], centre, scale, rows[:count])
         np.dot(rows[:count], weights, logits[:count])
         set_two(logits[:count], out[start : start + count])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+def _promise(second, mean, vectors, factor, away):  # type: ignore[no-untyped-def]
+    """|V^T d|^2 + factor |d|^2 with d = second - mean, `vectors [rank, k]`; `away [k]` is scratch."""
+    trace, leading = np.float32(0), 0.0
+    for k in range(second.shape[0]):
+        away[k] = second[k] - mean
+        trace += away[k] * away[k]
+    for v in range(vectors.shape[0]):
+        total = np.float32(0)
+        for k in range(second.shape[0]):
+            total += away[k] * vectors[v, k]
+        leading += np.float64(total) * total
+    return leading + factor * trace
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+def _total(numbers):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(numbers.shape[0]):
+        total += np.float64(numbers[k])
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def predict_two_above(x, centre, scale, weights, block, screen, index, out):  # type: ignore[no-untyped-def]
+    """`predict_two` of the rows that pass a screen, in order: writes `index` and `out`, returns how many they are.
+
+    `screen` is (vectors [rank, k], factor, least), see `askwell.information.bounds.Screen`. The others' probabilities
+    are never written to memory, which takes longer than to find them.
+    """
+    vectors, factor, least = screen
+    n, (width, draws), found = x.shape[0], weights.shape, 0
+    rows, logits = np.empty((min(block, n), width), np.float32), np.empty((min(block, n), draws), np.float32)
+    bits, first = np.empty(draws, np.int32), np.empty(draws, np.float32)
+    second, away = np.empty(draws, np.float32), np.empty(draws, np.float32)
+    for start in range(0, n, block):
+        count = min(block, n - start)
+        set_standardised(x[start : start + count], centre, scale, rows[:count])
+        np.dot(rows[:count], weights, logits[:count])
+        for i in range(count):
+            _two(logits[i], bits, first, second)
+            mean = _total(second) / draws
+            if 0 < mean < 1 and _promise(second, np.float32(mean), vectors, factor, away) >= least * mean * (1 - mean):
+                index[found] = start + i
+                _put(first, second, out[found])
+                found += 1
+    return found

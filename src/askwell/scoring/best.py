@@ -222,6 +222,10 @@ def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, fl
 def _chosen(found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
     best = _Best(size)
     best.add(*found)
+    return _told(best)
+
+
+def _told(best: _Best) -> dict[str, Any]:
     return {"positions": best.positions.tolist(), "scores": best.scores.tolist()}
 
 
@@ -239,32 +243,41 @@ def _all_of(question: Question, how: _How, span: slice, clock: Clock) -> dict[st
 def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: float | None) -> dict[str, Any]:
     """Those that can be among the best, chunk by chunk."""
     best, screened = _Best(how.size), 0
-    for part, probs in question.chunks(piece=span, shown=how.shown, clock=clock):
+
+    def least() -> float:
+        return max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
+
+    where: dict[str, Any] = {"piece": span, "shown": how.shown, "clock": clock}
+    if how.score == "epig" and how.bar == -np.inf:
+        for positions, probs in question.promising(least, **where):
+            with clock("score"):
+                best.add(*_best_epig(question, how.size, positions, probs, least()))
+        return _told(best)
+    for part, probs in question.chunks(**where):
         with clock("score"):
             positions = question.places(part)
             if how.bar > -np.inf:
                 keep = _kept(question, probs, how.bar)
                 screened += len(probs) - len(keep)
                 positions, probs = positions[keep], probs[keep]
-            least = max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
-            places, scores = _best_of_chunk(question, how.score, how.size, part, probs, least)
-            best.add(positions[places], scores)
-    return {"positions": best.positions.tolist(), "scores": best.scores.tolist(), "screened": screened}
+            if len(probs) == 0:
+                continue
+            if how.score == "epig":
+                best.add(*_best_epig(question, how.size, positions, probs, least()))
+                continue
+            scores = score_chunk(question, how.score, part, probs)
+            order = np.argsort(-scores, kind="stable")[: how.size]
+            best.add(positions[order], scores[order])
+    return _told(best) | {"screened": screened}
 
 
-def _best_of_chunk(
-    question: Question, score: Any, size: int, span: slice, probs: np.ndarray, floor: float
+def _best_epig(
+    question: Question, size: int, positions: np.ndarray, probs: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(places in the chunk, scores) of its best."""
-    if len(probs) == 0:
-        return np.empty(0, np.intp), np.empty(0)
-    if score != "epig":
-        scores = score_chunk(question, score, span, probs)
-        order = np.argsort(-scores, kind="stable")[:size]
-        return order, scores[order]
+    """(positions, scores) of the best."""
     few, weights, prepared = min(size, len(probs)), question.weights, question.prepared
     index, found = top_epig(probs, question.target_probs, few, weights=weights, floor=floor, prepared=prepared)
-    return np.asarray(index), np.asarray(found, np.float64)
+    return positions[np.asarray(index)], np.asarray(found, np.float64)
 
 
 def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:

@@ -120,8 +120,35 @@ class Question:
 
     def chunks(self, *, piece: slice | None = None, shown: str = "", clock: Clock | None = None) -> Chunks:
         """(span of `asked`, its beliefs), in order; as many rows at a time as `CHUNK_BYTES` hold."""
-        start, stop, _ = (piece or slice(None)).indices(len(self))
         clock = clock or Clock()
+        for span, x in self._inputs(piece, shown, clock):
+            with clock("predict"):
+                probs = np.asarray(self.posterior.predict(x))
+            yield span, probs
+
+    def promising(
+        self, floor: Callable[[], float], *, piece: slice | None = None, shown: str = "", clock: Clock | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, beliefs) of the items whose EPIG may reach the floor, and of others, chunk by chunk.
+
+        A posterior with `predict_above(x, screen)` need not write down what it believes of those that cannot.
+        """
+        clock = clock or Clock()
+        above = getattr(self.posterior, "predict_above", None)
+        for span, x in self._inputs(piece, shown, clock):
+            with clock("predict"):
+                positions = self.places(span)
+                screen = None if above is None or self.prepared is None else self.prepared.screen(floor())
+                if above is None or screen is None:
+                    probs = np.asarray(self.posterior.predict(x))
+                else:
+                    kept, probs = above(x, screen)
+                    positions = positions[kept]
+            yield positions, probs
+
+    def _inputs(self, piece: slice | None, shown: str, clock: Clock) -> Iterator[tuple[slice, Any]]:
+        """(span of `asked`, the inputs)."""
+        start, stop, _ = (piece or slice(None)).indices(len(self))
         parts = [
             slice(start + part.start, start + part.stop)
             for part in spans(stop - start, whole_power(CHUNK_BYTES // self._row_bytes))
@@ -130,9 +157,7 @@ class Question:
             with clock("read"):
                 follow = self.positions is None and isinstance(self.items.x, Rows)  # a slice of an array is no copy
                 x = self.items.take(span if follow else self.places(span))
-            with clock("predict"):
-                probs = np.asarray(self.posterior.predict(x))
-            yield span, probs
+            yield span, x
 
     @cached_property
     def _row_bytes(self) -> int:
