@@ -158,17 +158,18 @@ def test_the_rough_bound_is_above_the_fine_one_and_close(dtype, classes):
     prepared = bounds.prepare(targets)
     fast = bounds.hot_loop()
     rank = fast.sketch_rank(classes)
-    assert prepared.vectors.shape == (40, rank)
+    vectors, rest = prepared.sketch
+    assert vectors.shape == (40, rank)
     ((_, part),) = fast.parts(probs, packed=prepared.blocks)
     race, every = bounds._Race(fast, part, prepared), np.arange(500)
     rough, fine = race.promise(every), race.most_to_come(every, 0)
     assert (rough >= fine * (1 - 1e-6)).all()
     gram, _, trace = fast.forms(part, prepared.tails[0][1]).T
-    leading, same_trace = fast.sketch(part, prepared.vectors, index=every).T
+    leading, same_trace = fast.sketch(part, vectors, index=every).T
     np.testing.assert_allclose(same_trace, trace, rtol=1e-5)
     tops = np.linalg.eigvalsh(prepared.tails[0][1])[::-1]
-    assert prepared.rest == pytest.approx(tops[rank])
-    assert (leading + prepared.rest * trace <= gram * (1 + 1e-5) + prepared.rest * trace).all()
+    assert rest == pytest.approx(tops[rank])
+    assert (leading + rest * trace <= gram * (1 + 1e-5) + rest * trace).all()
 
 
 @pytest.mark.parametrize("draws", [16, 17, 33, 41, 100])  # those that fill vectors, and those that do not

@@ -9,7 +9,9 @@ For the K draws as a uniform prior both bounds hold exactly, for the estimates a
   the largest eigenvalue left out, at a fraction of that cost.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from scipy.linalg import eigh
@@ -90,9 +92,8 @@ def top_epig(
         scores = epig(probs, target_probs, weights=weights, log=log)
         best = xp.argsort(scores, descending=True, stable=True)[:size]
         return best, scores[best]
-    if prepared is None or prepared.dtype != host.dtype or prepared.shape != host_targets.shape:
-        w = normalised_weights(weights, host_targets.shape[0])
-        prepared = _prepared(fast, host_targets, w, host.dtype, log, n >= MANY * host.shape[1])
+    if prepared is None or prepared.dtype != host.dtype or prepared.target_probs.shape != host_targets.shape:
+        prepared = _prepared(fast, host_targets, weights, host.dtype, log, n >= MANY * host.shape[1])
     best, scores = np.empty(0, np.intp), np.empty(0)
     for span, part in fast.parts(host, packed=prepared.blocks, log=log):
         index, found = _survivors(_Race(fast, part, prepared), size, scores, floor)
@@ -152,23 +153,52 @@ def _scaled(xp: Any, probs: Array) -> Array:
 # ---- the race ------------------------------------------------------------------------------------------------------
 
 
-class Prepared(NamedTuple):
-    """Targets as `top_epig` wants them."""
+@final
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Targets as `top_epig` wants them; what is for bounds is worked out when one is asked for."""
 
-    shape: tuple[int, ...]
+    fast: Any  # the compiled loop
+    target_probs: np.ndarray  # [m, k, c]
+    weights: np.ndarray  # [m]
     dtype: Any
-    blocks: list[Any]  # the targets, a block each
-    tails: list[tuple[float, np.ndarray]]  # (weight, Gram matrix) of a block and all after it; the last is of nothing
-    vectors: np.ndarray | None  # [k, rank]  V (l_v - l)^(1/2) of the Gram matrix of all
-    rest: float = 0.0  # l
+    log: bool
+    sketched: bool  # whether eigenvectors are worth their cost
+
+    @cached_property
+    def blocks(self) -> list[Any]:
+        """The targets, a block each."""
+        return list(self.fast.packs(self.target_probs, self.weights, self.dtype, log=self.log, most=1))
+
+    @cached_property
+    def tails(self) -> list[tuple[float, np.ndarray]]:
+        """(weight, Gram matrix) of a block and all after it; the last is of nothing."""
+        draws = self.target_probs.shape[1]
+        tails = [(0.0, np.zeros((draws, draws)))]
+        for block in reversed(self.blocks):
+            span = block.centred.span
+            gram = self.fast.gram(self.target_probs[span], self.weights[span], log=self.log)
+            tails.insert(0, (tails[0][0] + self.weights[span].sum(), tails[0][1] + gram))
+        return tails
+
+    @cached_property
+    def sketch(self) -> tuple[np.ndarray, float] | None:
+        """(V (l_v - l)^(1/2) `[k, rank]`, l) of the Gram matrix of all."""
+        _, draws, classes = self.target_probs.shape
+        rank = self.fast.sketch_rank(classes)
+        if not self.sketched or draws < 2 * rank or all(block.votes for block in self.blocks):
+            return None
+        values, vectors = eigh(self.tails[0][1], subset_by_index=[draws - rank - 1, draws - 1])
+        rest = max(float(values[0]), 0.0)
+        return vectors[:, 1:] * np.sqrt(np.maximum(values[1:] - rest, 0)), rest
 
     def screen(self, floor: float) -> "Screen | None":
         """What a candidate must pass to score at least this; None where that cannot be told beforehand."""
-        weight, gram = self.tails[0]
-        if self.vectors is None or not 0 < floor < np.inf:
+        if self.sketch is None or not 0 < floor < np.inf:
             return None
+        (vectors, rest), (weight, gram) = self.sketch, self.tails[0]
         chi2 = weight * np.expm1(floor * (1 - SLACK) / weight)
-        return Screen(self.vectors, self.rest + SLACK * float(np.trace(gram)), float(chi2 * len(gram) ** 2))
+        return Screen(vectors, rest + SLACK * float(np.trace(gram)), float(chi2 * len(gram) ** 2))
 
 
 class Screen(NamedTuple):
@@ -194,27 +224,15 @@ def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = Fa
     fast, host = hot_loop(), as_numpy(target_probs)
     if fast is None or host is None or 0 in host.shape or host.shape[2] == 1:
         return None
-    return _prepared(fast, host, normalised_weights(weights, len(host)), host.dtype, log, True)
+    return _prepared(fast, host, weights, host.dtype, log, True)
 
 
 def _prepared(
-    fast: Any, target_probs: np.ndarray, weights: np.ndarray | None, dtype: Any, log: bool, sketched: bool
+    fast: Any, target_probs: np.ndarray, weights: Array | None, dtype: Any, log: bool, sketched: bool
 ) -> Prepared:
-    m, draws, classes = target_probs.shape
-    w = np.full(m, 1 / m) if weights is None else weights
-    blocks = list(fast.packs(target_probs, w, dtype, log=log, most=1))
-    tails = [(0.0, np.zeros((draws, draws)))]
-    for block in reversed(blocks):
-        span = block.centred.span
-        gram = fast.gram(target_probs[span], w[span], log=log)
-        tails.insert(0, (tails[0][0] + w[span].sum(), tails[0][1] + gram))
-    rank = fast.sketch_rank(classes)
-    if not sketched or draws < 2 * rank or all(block.votes for block in blocks):
-        return Prepared(target_probs.shape, dtype, blocks, tails, None)
-    values, vectors = eigh(tails[0][1], subset_by_index=[draws - rank - 1, draws - 1])
-    rest = max(float(values[0]), 0.0)
-    spread = vectors[:, 1:] * np.sqrt(np.maximum(values[1:] - rest, 0))
-    return Prepared(target_probs.shape, dtype, blocks, tails, spread, rest)
+    m = len(target_probs)
+    w = normalised_weights(weights, m)
+    return Prepared(fast, target_probs, np.full(m, 1 / m) if w is None else w, dtype, log, sketched)
 
 
 class _Race(NamedTuple):
@@ -235,10 +253,10 @@ class _Race(NamedTuple):
 
     def promise(self, index: np.ndarray) -> np.ndarray:
         """At least `most_to_come` of all blocks, and cheaper where the targets have been sketched."""
-        if self.targets.vectors is None:
+        if self.targets.sketch is None:
             return self.most_to_come(index, 0)
-        (weight, gram), rest = self.targets.tails[0], self.targets.rest
-        leading, trace = self.fast.sketch(self.candidates, self.targets.vectors, index=index).T
+        (weight, gram), (vectors, rest) = self.targets.tails[0], self.targets.sketch
+        leading, trace = self.fast.sketch(self.candidates, vectors, index=index).T
         return _bound(weight, gram, leading + rest * trace, trace)
 
     def most_to_come(self, index: np.ndarray, block: int) -> np.ndarray:
@@ -284,7 +302,7 @@ def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple
     head_totals = race.totals(head)
     bar = max(_kth(np.concatenate([known, head_totals]), size), least)
     rest = rest[promise[rest] >= bar]
-    if race.targets.vectors is not None and len(blocks) > 1:  # else the finer bound costs what it saves
+    if race.targets.sketch is not None and len(blocks) > 1:  # else the finer bound costs what it saves
         rest = rest[race.most_to_come(rest, 0) >= bar]
     totals, done, step = np.zeros(len(rest)), 0, 1
     while done < len(blocks):
