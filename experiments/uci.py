@@ -2,8 +2,9 @@
 
 The forest is run as in the paper: scikit-learn's with its default 100 trees, one label at a time, 20 seeds. The net is
 the paper's, but by default (`standard`) trained by AdamW for 300 steps, without a validation set, instead of up to
-50,000 of gradient descent, and given 10 labels at a time, chosen jointly (EPIG by its joint batch, BALD by BatchBALD), with 5 seeds: a fit by the
-paper's procedure takes about 20 s, all of them two cores a week. `--full` is that, with one label at a time.
+50,000 of gradient descent, and given 10 labels at a time, chosen jointly (EPIG by its joint batch, BALD by BatchBALD),
+with 5 seeds: a fit by the paper's procedure takes about 20 s, all of them two cores a week. `--full` is that, with one
+label at a time.
 """
 
 from collections.abc import Iterator, Sequence
