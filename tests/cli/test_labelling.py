@@ -156,6 +156,10 @@ def test_ask_tell_ask(project, place):
     }
 
 
+def test_before_the_first_label_there_is_nothing_to_train(project):
+    assert run("ask", "p").output.startswith("Choosing the first questions")
+
+
 def test_the_model_is_trained_when_it_is_time(project, place):
     rows = "".join(f"{item},{label}\n" for item, label in list(project.items())[:12])
     (place / "answers.csv").write_text(f"id,label\n{rows}")

@@ -144,7 +144,8 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
         if train and _due(project):
             from askwell.project.rounds import train_round
 
-            click.echo("Training the model ...", err=True)
+            some = desk.progress().labelled
+            click.echo("Training the model ..." if some else "Choosing the first questions ...", err=True)
             train_round(project, engine=where)
         tasks = desk.next(_name(who), size=size)
         for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
