@@ -192,6 +192,24 @@ def test_two_classes_are_looked_at_and_sketched_in_vectors(dtype, draws):
     np.testing.assert_allclose(found[:, 1], (away**2).sum(axis=1) * scale, **near)
 
 
+@pytest.mark.parametrize("draws", [32, 41])
+@pytest.mark.parametrize("rare", [0, 1])
+def test_what_is_hardly_possible_is_not_left_out(rare, draws):
+    """In float32 1 - 1e-9 is 1: only the class that is hardly possible can say by how much draws differ."""
+    rng = rng_for(0, draws, "rare")
+    small = (1e-9 * rng.random((3000, draws))).astype("float32")
+    probs = np.stack([small, 1 - small] if rare == 0 else [1 - small, small], axis=2)
+    targets = linear(rng_for(0, 0, "rare targets"), 40, 1, draws, 2)[0].astype("float32")
+    scores = np.asarray(askwell.epig(probs, targets))
+    best, found = bounds.top_epig(probs, targets, 5, prepared=bounds.prepare(targets))
+    np.testing.assert_array_equal(best, np.argsort(-scores, kind="stable")[:5])
+    np.testing.assert_array_equal(found, scores[best])
+    fast = bounds.hot_loop()
+    ((_, part),) = fast.parts(probs)
+    race = bounds._Race(fast, part, bounds.prepare(targets))
+    assert (race.promise(np.arange(3000)) >= scores * (1 - 1e-5)).all()
+
+
 @pytest.mark.parametrize("draws", [1, 3, 4, 9, 16])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("fault", [[np.nan, 0.5], [0.5, np.nan], [-0.1, 1.1], [0.6, 0.6], [0.4, 0.4], [np.inf, 0]])

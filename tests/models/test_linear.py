@@ -222,6 +222,22 @@ def test_what_passes_a_screen_is_what_predict_says_and_nothing_good_is_left_out(
     assert [len(part) for part in nothing] == [0, 0]
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_screen_sees_what_is_hardly_possible(sign):
+    """Logits of about 20, either way: in float32 one class has probability 1, and only the other's digits differ."""
+    rng = rng_for(0, 0, "hardly possible")
+    weights = np.stack([np.zeros(40), sign * (20 + rng.normal(size=40))])[None].astype(np.float32)  # [D, c, k]
+    unit = np.zeros(1, np.float32), np.ones(1, np.float32)
+    posterior = linear.LinearPosterior((0, 1), *unit, weights, weights.mean(axis=2), 1.0, 0.0)
+    x = rng.uniform(0.9, 1.1, size=(2000, 1)).astype(np.float32)
+    whole, targets = posterior.predict(x), posterior.predict(rng.normal(size=(30, 1)) / 20)
+    assert whole.max() == 1
+    scores = np.asarray(askwell.epig(whole, targets))
+    floor = float(np.sort(scores)[-5])
+    places, _ = posterior.predict_above(x, prepare(targets).screen(floor))
+    assert set(np.flatnonzero(scores >= floor)) <= set(places)
+
+
 def test_sparse_and_list_inputs():
     x, y = labelled(8, 12, 3)
     x[x < 0] = 0

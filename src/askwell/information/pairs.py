@@ -53,25 +53,29 @@ def sketch_pairs(probs, means, index, columns, out):
     """`kernels.sketch` for two classes; `columns` as `pair_columns` makes them.
 
     f(y) is (p_k(y) - p(y)) / p(y), and both classes' differences are the same but for the sign: with d those of the
-    first, the sums are |V^T d|^2 and |d|^2, times 1 / p(0) + 1 / p(1). There are at least RANK draws.
+    rarer class, which has more digits, the sums are |V^T d|^2 and |d|^2, times 1 / p(0) + 1 / p(1). There are at least
+    RANK draws.
     """
-    draws, (most, _, lanes) = probs.shape[1], columns.shape
+    draws, (_, most, _, lanes) = probs.shape[1], columns.shape
     blocks = 2 * draws // lanes
     sums, found = np.zeros((RANK + 1, lanes), probs.dtype), np.empty(2, probs.dtype)
     for i in range(index.shape[0]):
         p, a, b = probs[index[i]], means[index[i], 0], means[index[i], 1]
-        centre = probs.dtype.type(a)
+        side = 0 if a < b else 1
+        centre, own = probs.dtype.type(means[index[i], side]), columns[side]
+        sums[:] = 0
         for k in range(blocks * lanes // 2, draws):  # those that do not fill a vector
-            d, lane = p[k, 0] - centre, 2 * k - blocks * lanes
+            d, lane = p[k, side] - centre, 2 * k - blocks * lanes + side
             for v in range(RANK):
-                sums[v, lane] = d * columns[most - 1, v, lane]
+                sums[v, lane] = d * own[most - 1, v, lane]
             sums[RANK, lane] = d * d
         set_sketch(
             address(p, 0),
             blocks,
-            centre,
+            probs.dtype.type(a),
             probs.dtype.type(b),
-            address(columns, 0),
+            side,
+            address(own, 0),
             address(sums, 0),
             address(found, 0),
         )
@@ -80,12 +84,13 @@ def sketch_pairs(probs, means, index, columns, out):
 
 
 def pair_columns(vectors: np.ndarray, dtype: Any) -> np.ndarray:
-    """V `[k, RANK]` as [blocks, RANK, lanes]: draws in the lanes of first classes, zeros in those of second ones."""
+    """V `[k, RANK]` as [2, blocks, RANK, lanes]: draws in the lanes of one class, zeros in those of the other."""
     lanes = _lanes(dtype)
     blocks = -(-2 * len(vectors) // lanes)
-    columns = np.zeros((blocks, lanes // 2, 2, RANK), dtype)
-    columns.reshape(-1, 2, RANK)[: len(vectors), 0] = vectors
-    return np.ascontiguousarray(columns.reshape(blocks, lanes, RANK).swapaxes(1, 2))
+    columns = np.zeros((2, blocks * lanes // 2, 2, RANK), dtype)
+    for side in range(2):
+        columns[side, : len(vectors), side] = vectors
+    return np.ascontiguousarray(columns.reshape(2, blocks, lanes, RANK).swapaxes(2, 3))
 
 
 def _lanes(dtype: Any) -> int:
@@ -141,14 +146,14 @@ def set_pairs(typing: Any, p: Any, blocks: Any, tolerance: Any, sums: Any, flags
 
 
 @intrinsic
-def set_sketch(typing: Any, p: Any, blocks: Any, a: Any, b: Any, columns: Any, sums: Any, out: Any) -> Any:
+def set_sketch(typing: Any, p: Any, blocks: Any, a: Any, b: Any, side: Any, columns: Any, sums: Any, out: Any) -> Any:
     """With d = p - (a, b, a, b, ...) in `blocks` vectors of pairs: out[0] = |sum d columns|^2, out[1] = sum d^2.
 
-    The sums, over vectors and lanes of first classes, are of RANK columns; they begin with `sums [RANK + 1, lanes]`.
+    The sums are over the lanes of the class `side`, of RANK columns; they begin with `sums [RANK + 1, lanes]`.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        p_at, blocks, a, b, columns_at, sums_at, out_at = args
+        p_at, blocks, a, b, side, columns_at, sums_at, out_at = args
         lanes = _lanes(p.dtype.name)
         vector = Vector.of(builder, p.dtype, lanes)
         mixed = _places([lane % 2 * lanes for lane in range(lanes)])
@@ -165,10 +170,10 @@ def set_sketch(typing: Any, p: Any, blocks: Any, a: Any, b: Any, columns: Any, s
 
         begun = [vector.load(at(sums_at, row)) for row in range(RANK + 1)]
         _, *found = _loop(builder, p_at, blocks, lanes, step, [columns_at, *begun])
-        for apart in [2**i for i in range(lanes.bit_length() - 2, 0, -1)]:  # until lane 0 has all lanes of its kind
+        for apart in [2**i for i in range(lanes.bit_length() - 2, 0, -1)]:  # until a lane has all of its kind
             near = _places([lane ^ apart for lane in range(lanes)])
             found = [builder.fadd(value, builder.shuffle_vector(value, value, near)) for value in found]
-        *leading, trace = (builder.extract_element(value, ir.Constant(ir.IntType(32), 0)) for value in found)
+        *leading, trace = (builder.extract_element(value, side) for value in found)
         squares = [builder.fmul(value, value) for value in leading]
         while len(squares) > 1:
             squares = [builder.fadd(*pair) for pair in zip(squares[::2], squares[1::2], strict=True)]
@@ -176,7 +181,7 @@ def set_sketch(typing: Any, p: Any, blocks: Any, a: Any, b: Any, columns: Any, s
             builder.store(value, builder.gep(out_at, [ir.Constant(blocks.type, place)]))
         return context.get_dummy_value()
 
-    return types.void(p, types.intp, p.dtype, p.dtype, columns, sums, out), code
+    return types.void(p, types.intp, p.dtype, p.dtype, types.intp, columns, sums, out), code
 
 
 def _loop(builder: Any, start: Any, blocks: Any, lanes: int, step: Any, state: list[Any]) -> list[Any]:

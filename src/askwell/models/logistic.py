@@ -99,15 +99,15 @@ def predict_two(x, centre, scale, weights, block, out):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def _promise(second, mean, vectors, factor, away):  # type: ignore[no-untyped-def]
-    """|V^T d|^2 + factor |d|^2 with d = second - mean, `vectors [rank, k]`; `away [k]` is scratch."""
+def _promise(p, mean, vectors, factor, away):  # type: ignore[no-untyped-def]
+    """|V^T d|^2 + factor |d|^2 with d = p - mean, `vectors [rank, k]`; `away [k]` is scratch."""
     trace, leading = np.float32(0), 0.0
-    for k in range(second.shape[0]):
-        away[k] = second[k] - mean
+    for k in range(p.shape[0]):
+        away[k] = p[k] - mean
         trace += away[k] * away[k]
     for v in range(vectors.shape[0]):
         total = np.float32(0)
-        for k in range(second.shape[0]):
+        for k in range(p.shape[0]):
             total += away[k] * vectors[v, k]
         leading += np.float64(total) * total
     return leading + factor * trace
@@ -139,8 +139,10 @@ def predict_two_above(x, centre, scale, weights, block, screen, index, out):  # 
         np.dot(rows[:count], weights, logits[:count])
         for i in range(count):
             _two(logits[i], bits, first, second)
-            mean = _total(second) / draws
-            if 0 < mean < 1 and _promise(second, np.float32(mean), vectors, factor, away) >= least * mean * (1 - mean):
+            rarer, mean = second, _total(second) / draws
+            if mean > HALF:  # what is close to one has no digits left for its differences
+                rarer, mean = first, _total(first) / draws
+            if mean > 0 and _promise(rarer, np.float32(mean), vectors, factor, away) >= least * mean * (1 - mean):
                 index[found] = start + i
                 _put(first, second, out[found])
                 found += 1
