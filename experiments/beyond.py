@@ -3,10 +3,10 @@
 The model is a Bayesian linear one, or a forest of 300 trees, on the 50 leading principal components of the images,
 which need no labels. A fit takes a fraction of a second, so more seeds, 4,000 candidates per step and all test images
 are affordable. Scores: EPIG as the paper estimates it, corrected for the chance in few draws, and its quadratic form,
-with 5 labels at a time; and EPIG with 20 at a time, jointly or by score alone.
+with 5 labels at a time (10 from 100 on); and EPIG with 20 at a time, jointly or by score alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from experiments.drawing import ahead, curve_panels, curve_table
@@ -21,7 +21,7 @@ __all__ = ["FIGURE"]
 FEATURES = 50
 BUDGET, QUICK_BUDGET = 300, 60
 M = 100
-SCORES = {  # name -> score, batch, labels per step
+SCORES = {  # name -> score, batch, labels per step up to LATER
     "random": ("random", "top", 5),
     "bald": ("bald", "batchbald", 5),
     "entropy": ("entropy", "top", 5),
@@ -31,6 +31,7 @@ SCORES = {  # name -> score, batch, labels per step
     "epig, 20 jointly": ("epig", "joint", 20),
     "epig, best 20": ("epig", "top", 20),
 }
+LATER = 100  # from here on at least 10 labels per step
 CANDIDATES = {"quick": 500, "standard": 4000}
 
 
@@ -39,7 +40,7 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
     name, kind = job.setting.split(", ")
     score, batch, size = SCORES[job.score]
     problem = mnist_problem(name, job.seed, features=FEATURES, test=500 if terms.effort == "quick" else None)
-    first = 20 - problem.initial  # so that all pools are judged at 20, 40, ... labels
+    later = sizes(size, terms.effort)
     return acquire(
         problem,
         model(kind),
@@ -47,9 +48,15 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
         seed=job.seed,
         budget=QUICK_BUDGET if terms.effort == "quick" else BUDGET,
         past=past,
-        size=lambda known: first if known < 20 else size if terms.effort != "quick" else 20,
+        # The first step ends at 20, so that all pools are judged at the same numbers of labels.
+        size=lambda known: 20 - known if known < 20 else later(known),
         candidates=CANDIDATES.get(terms.effort),
     )
+
+
+def sizes(size: int, effort: str) -> Callable[[int], int]:
+    """Labels per step, given how many are known: `size`, and at least 10 from LATER on."""
+    return lambda known: 20 if effort == "quick" else size if known < LATER else max(size, 10)
 
 
 def model(kind: str) -> Any:
@@ -84,11 +91,8 @@ def verdict(results: Results) -> str:
 
 
 def _steps() -> dict[str, int]:
-    return {
-        "quick": len(grid(20, lambda known: 20, QUICK_BUDGET)),
-        "standard": len(grid(20, lambda known: 5, BUDGET)),
-        "full": len(grid(20, lambda known: 5, BUDGET)),
-    }
+    budgets = {"quick": QUICK_BUDGET, "standard": BUDGET, "full": BUDGET}
+    return {effort: len(grid(20, sizes(5, effort), budget)) for effort, budget in budgets.items()}
 
 
 FIGURE = Figure(
