@@ -84,14 +84,17 @@ def curve_table(results: Results, against: Sequence[tuple[str, str]], *, metric:
 
 
 def ahead(
-    results: Results, setting: str, a: str, b: str, *, of: Literal["area", "final"] = "area"
+    results: Results, setting: str, a: str, b: str, *, of: Literal["area", "final"] = "area", margin: float = 0.0
 ) -> Literal["ahead", "level", "behind", "unknown"]:
-    """Where score `a` stands against `b`: "level" where the 95 % interval holds zero, "unknown" with one seed."""
+    """Where score `a` stands against `b`: "level" where the 95 % interval holds zero, "unknown" with one seed.
+
+    With a margin, against `b` less that margin: "ahead" means that no more than it is lost.
+    """
     traces = comparable(results.traces(setting))
     gap = paired(traces, a, b, of=of)
     if gap.runs < 2:
         return "unknown"
-    return "ahead" if gap.low > 0 else "behind" if gap.high < 0 else "level"
+    return "ahead" if gap.low > -margin else "behind" if gap.high < -margin else "level"
 
 
 def judged(claim: str, holds: Sequence[bool | None], places: Sequence[str]) -> str:

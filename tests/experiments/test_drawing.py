@@ -25,6 +25,13 @@ def test_who_is_ahead(gaps, state):
     assert ahead(results(gaps), "Magic", "epig", "bald") == state
 
 
+@pytest.mark.parametrize(
+    ("gaps", "state"), [((-0.01, 0.001), "ahead"), ((-0.1, 0.001), "behind"), ((-0.01, 0.1), "level")]
+)
+def test_what_is_lost_may_be_less_than_a_margin(gaps, state):
+    assert ahead(results(gaps), "Magic", "epig", "bald", margin=0.05) == state
+
+
 def test_one_seed_decides_nothing():
     assert ahead(results((0.1, 0.0), seeds=1), "Magic", "epig", "bald") == "unknown"
 
