@@ -35,6 +35,14 @@ def test_a_figure_is_run_and_drawn_again(tmp_path):
     assert again.output == done.output
 
 
+def test_a_log_file_gets_lines_about_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproducing, "EVERY", 0)
+    done = called("heatmaps", "--quick", "--processes", 1, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "steps, " in done.stderr
+    assert all(line.startswith("heatmaps: ") for line in done.stderr.splitlines())
+
+
 def test_choices_are_listed():
     done = called("2d_data", "--choices")
     assert done.exit_code == 0
@@ -48,6 +56,7 @@ def test_choices_are_listed():
         (["2d_data", "--option", "link"], "--option must be NAME=VALUE, but it is 'link'"),
         (["2d_data", "--option", "link=odd"], "one of probit"),
         (["2d_data", "--seeds", "0"], "'--seeds'"),
+        (["2d_data", "--quick", "--full"], "--quick and --full exclude each other"),
         (["2d_data", "--redraw", "--out", "nowhere"], "nowhere"),
     ],
 )

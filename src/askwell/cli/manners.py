@@ -31,8 +31,16 @@ def command() -> str:
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
             given = context.params[parameter.name or ""]
             for value in given if isinstance(given, tuple) else [given]:
-                words += [str(value)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(value)]
+                words += _words(parameter, value)
     return shlex.join(words)
+
+
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    if isinstance(parameter, click.Argument):
+        return [str(value)]
+    if isinstance(value, bool):
+        return [parameter.opts[0] if value else parameter.secondary_opts[0]]
+    return [parameter.opts[0], str(value)]
 
 
 def whole_file(path: Path, write: Callable[[Path], Any]) -> None:

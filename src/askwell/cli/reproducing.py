@@ -1,6 +1,9 @@
 """The command for those who want the paper's evidence: `reproduce`."""
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,13 @@ from askwell.cli.manners import command, plainly, whole_number
 __all__ = ["reproduce"]
 
 FOLDER = "experiments"  # of a checkout: no part of the package, which imports nothing from it
+EVERY = 60  # seconds between two lines about progress, where they are kept
 
 
 @click.command()
 @click.argument("figure", required=False)
-@click.option("--quick", "effort", flag_value="quick", help="A few seeds and labels: minutes, to see that it works.")
-@click.option("--full", "effort", flag_value="full", help="The paper's whole protocol, however long it takes.")
+@click.option("--quick", is_flag=True, help="A few seeds and labels: minutes, to see that it works.")
+@click.option("--full", is_flag=True, help="The paper's whole protocol, however long it takes.")
 @whole_number("--seeds", help="Runs of each score.  [default: as many as the figure says]")
 @whole_number("--processes", default=2, help="How many runs at a time.")
 @click.option("--engine", metavar="NAME", help="Instead of processes: ray, ray:host:port. Machines must share --out.")
@@ -52,20 +56,43 @@ def reproduce(figure: str | None, **asked: Any) -> None:
         _run(experiments, found, **asked)
 
 
-def _run(
-    experiments: Any, figure: Any, *, effort: str | None, options: tuple[str, ...], redraw: bool, **rest: Any
-) -> None:
-    from rich.console import Console
-
-    terms = {"effort": effort or "standard", "options": _pairs(options), "out": rest.pop("out") or experiments.OUT}
+def _run(experiments: Any, figure: Any, *, options: tuple[str, ...], redraw: bool, **rest: Any) -> None:
+    effort = _effort(quick=rest.pop("quick"), full=rest.pop("full"))
+    terms = {"effort": effort, "options": _pairs(options), "out": rest.pop("out") or experiments.OUT}
     if redraw:
         outcome = experiments.redraw(figure, **terms)
     else:
-        with Console(stderr=True).status(f"{figure.name}: starting") as status:
-            told = lambda line: status.update(f"{figure.name}: {line}")  # noqa: E731
+        with _telling(figure.name) as told:
             outcome = experiments.reproduce(figure, told=told, **terms, **rest)
     click.echo(outcome.verdict)
     click.echo(f"\nWritten: {', '.join(str(path) for path in (outcome.table, *outcome.pictures))}.")
+
+
+def _effort(*, quick: bool, full: bool) -> str:
+    if quick and full:
+        raise ValueError("--quick and --full exclude each other. Give one, or neither.")
+    return "quick" if quick else "full" if full else "standard"
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[Callable[[str], None]]:
+    """Says how far it is: in one line that changes, or, where that goes to a file, in a line every minute."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{name}: starting") as status:
+            yield lambda line: status.update(f"{name}: {line}")
+        return
+    said = time.monotonic()
+
+    def told(line: str) -> None:
+        nonlocal said
+        if time.monotonic() >= said + EVERY:
+            said = time.monotonic()
+            click.echo(f"{name}: {line}", err=True)
+
+    yield told
 
 
 def _pairs(options: tuple[str, ...]) -> dict[str, str]:
