@@ -76,8 +76,8 @@ def test_a_known_score_has_its_colour_wherever_it_stands_and_colours_may_repeat(
 
 
 def test_names():
-    assert [score_name(score) for score in ("epig", "bald", "badge", "random", "my score")] == [
-        *("EPIG", "BALD", "BADGE", "random", "my score")
+    assert [score_name(score) for score in ("epig", "bald", "epig_corrected", "random", "my score")] == [
+        *("EPIG", "BALD", "corrected EPIG", "random", "my score")
     ]
     assert metric_name("balanced_accuracy") == "balanced accuracy"
 

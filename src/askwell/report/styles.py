@@ -12,7 +12,13 @@ from askwell.curves import Trace
 
 __all__ = ["Style", "metric_name", "score_name", "scores_of", "styles"]
 
-ACRONYMS = {"epig": "EPIG", "bald": "BALD", "badge": "BADGE"}
+NAMES = {
+    "epig": "EPIG",
+    "bald": "BALD",
+    "badge": "BADGE",
+    "epig_corrected": "corrected EPIG",
+    "epig_quadratic": "quadratic EPIG",
+}
 
 
 @final
@@ -72,7 +78,7 @@ def scores_of(traces: Iterable[Trace]) -> list[str]:
 
 def score_name(score: str) -> str:
     """A score as people write it: "epig" is EPIG."""
-    return ACRONYMS.get(score, score)
+    return NAMES.get(score, score)
 
 
 def metric_name(metric: str) -> str:
