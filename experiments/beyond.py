@@ -1,9 +1,9 @@
 """Beyond the paper: MNIST without a convolutional net, and EPIG's other estimators and batches.
 
 The model is a Bayesian linear one, or a forest of 300 trees, on the 50 leading principal components of the images,
-which need no labels. A fit takes a fraction of a second, so more seeds, 4,000 candidates per step and all test images
-are affordable. Scores: EPIG as the paper estimates it, corrected for the chance in few draws, and its quadratic form,
-with 5 labels at a time (10 from 100 on); and EPIG with 20 at a time, jointly or by score alone.
+which need no labels. A fit takes a fraction of a second, so 4,000 candidates per step, fewer labels at a time and all
+test images are affordable. Scores: EPIG as the paper estimates it, corrected for the chance in few draws, and its
+quadratic form, with 5 labels at a time (10 from 100 on); and EPIG with 20 at a time, jointly or by score alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
