@@ -297,3 +297,25 @@ def test_as_numpy_shares_memory():
     array = np.ones(3)
     assert arrays.as_numpy(array) is array
     assert arrays.as_numpy(torch.ones(3, device="meta")) is None
+
+
+def test_the_other_byte_order_is_converted():
+    probs, targets = pool_and_targets("soft", 6, 4, 8, 3, dtype="float64")
+    for dtype in ("f8", "f4"):
+        foreign = [each.astype(f">{dtype}") for each in (probs, targets)]
+        native = [each.astype(dtype) for each in (probs, targets)]
+        found = askwell.epig(*foreign)
+        assert found.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(found, askwell.epig(*native))
+        np.testing.assert_array_equal(askwell.top_epig(*foreign, 3)[0], askwell.top_epig(*native, 3)[0])
+        np.testing.assert_array_equal(askwell.bald(foreign[0]), askwell.bald(native[0]))
+    with pytest.raises(ValueError, match="float32 or float64"):
+        askwell.bald(np.ones((2, 2, 2), ">i4"))
+
+
+def test_several_labels_at_once_are_not_called_counts():
+    sigmoids = np.full((2, 3, 4), 0.6)
+    with pytest.raises(ValueError, match=r"multi-label, one sigmoid per class\), that is not supported.*two classes"):
+        askwell.bald(sigmoids)
+    with pytest.raises(ValueError, match="counts"):
+        askwell.bald(np.full((2, 3, 4), 3.0))

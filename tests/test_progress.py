@@ -35,3 +35,25 @@ def test_what_is_counted_is_said_with_its_rate(monkeypatch):
         assert ("scoring" in said and "1,200 of 2,000 rows" in said and "/s" in said) == expected
     with progress.counted(2000, label="scoring", unit="rows", shown=False) as done:
         done(2000)
+
+
+def test_a_log_file_has_lines_with_the_time_left(monkeypatch, capsys):
+    now = [0.0]
+    told = progress.lines(label="simulating", unit="steps", clock=lambda: now[0])
+    told(40, 1000)  # done before: not work of this time
+    for second in range(1, 200):
+        now[0] = float(second)
+        told(40 + second, 1000)
+    told(1000, 1000)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "simulating: 45 of 1,000 steps after 5 s, about 16 min left"
+    assert [int(line.split()[1]) - 40 for line in said] == [5, 15, 35, 75, 135, 195]  # more and more seldom
+
+
+def test_a_terminal_has_a_bar_instead_of_lines(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert progress.lines(label="simulating", unit="steps") is None

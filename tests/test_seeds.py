@@ -6,14 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-from askwell.seeds import rng_for
+from askwell.seeds import mixed, rng_for
 
 
 def test_the_same_wherever_and_whenever():
     first = rng_for(3, 5, "targets").random(100)
     rng_for(3, 5, "targets").random(7)  # using one changes no other
     np.testing.assert_array_equal(rng_for(3, 5, "targets").random(100), first)
-    code = "from askwell.seeds import rng_for; print(rng_for(3, 5, 'targets').random(3).tolist())"
+    code = "from askwell.seeds import mixed, rng_for; print(rng_for(3, 5, 'targets').random(3).tolist())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(first[:3].tolist())
 
@@ -45,3 +45,16 @@ def test_streams_are_uncorrelated():
 def test_negative_numbers_are_refused(wrong):
     with pytest.raises(ValueError):
         rng_for(*wrong)
+
+
+def test_mixed_keys_are_different_and_depend_on_number_and_seed_only():
+    keys = mixed(7, np.arange(100_000))
+    assert len(np.unique(keys)) == 100_000
+    np.testing.assert_array_equal(mixed(7, np.array([70_000, 3])), keys[[70_000, 3]])
+    assert (mixed(8, np.arange(100)) != keys[:100]).all()
+    first = [int(np.argmin(mixed(seed, np.arange(10)))) for seed in range(2000)]
+    assert np.bincount(first, minlength=10).min() > 140  # 200 are expected of each
+
+
+def test_mixed_takes_large_seeds():
+    assert mixed(2**63 - 1, np.arange(3)).dtype == np.uint64

@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -21,9 +22,12 @@ __all__ = [
     "as_numpy",
     "check_probs",
     "normalised_weights",
+    "one_thread_each",
+    "plain",
     "spans",
     "take",
     "threads",
+    "to_numpy",
     "value_fault",
     "whole_power",
 ]
@@ -60,8 +64,10 @@ def accept(**named: Array) -> tuple[Any, list[Array]]:
 def _plain(name: str, value: Array) -> Array:
     if array_api_compat.is_torch_array(value):
         value = value.detach()
-    elif not isinstance(value, np.ndarray):
+    else:
         value = np.asarray(value)
+        if not value.dtype.isnative:  # the other byte order, as files from elsewhere have it
+            value = value.astype(value.dtype.newbyteorder("="))
     kind = str(value.dtype).removeprefix("torch.")
     if kind not in SUM_TOLERANCE:
         raise ValueError(
@@ -83,6 +89,26 @@ def as_numpy(array: Array) -> np.ndarray | None:
     if array.device.type == "cpu":
         return array.numpy()  # type: ignore[no-any-return]
     return None
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """A NumPy array of anything: a tensor is taken off its graph and its device first.
+
+    >>> to_numpy([0.5, 1.0])
+    array([0.5, 1. ])
+    """
+    if array_api_compat.is_torch_array(array):
+        array = array.detach().cpu()
+    return np.asarray(array)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for; anything else as it is.
+
+    >>> plain(np.int64(3)), plain("a")
+    (3, 'a')
+    """
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tuple[Any, list[Array]]:
@@ -170,6 +196,12 @@ def _likely_axis(name: str, xp: Any, part: Array, tolerance: float) -> str:
         if part.shape[axis] > 1 and bool(xp.all(xp.abs(xp.sum(part, axis=axis) - 1) <= tolerance)):
             call = f"numpy.{remedy}({name}, 0, -1)" if axis == 0 else f"{name}.{remedy}"
             return f"Axis {axis} does sum to one, so the axes look like {order}: try {call}."
+    if bool(xp.all(part <= 1)):
+        return (
+            "If an input may have several labels at once (multi-label, one sigmoid per class), that is not supported: "
+            f"score each label by itself, as two classes, numpy.stack([1 - {name}[..., j], {name}[..., j]], -1). Pass "
+            "log=True if these are logarithms; divide by the sum over classes if they are shares."
+        )
     return "Divide by the sum over classes if these are counts or scores; pass log=True if they are logarithms."
 
 
@@ -181,9 +213,7 @@ def normalised_weights(weights: Array | None, m: int, *, name: str = "weights") 
     """
     if weights is None:
         return None
-    if array_api_compat.is_torch_array(weights):
-        weights = weights.detach().cpu().numpy()
-    w = np.asarray(weights)
+    w = to_numpy(weights)
     if w.shape != (m,):
         raise ValueError(
             f"{name} must have one number per target, shape ({m},), but its shape is {w.shape}. "
@@ -225,11 +255,15 @@ def whole_power(size: int) -> int:
 
 
 def take(x: Array, positions: Any) -> Any:
-    """The inputs of an array, data frame or list at these positions, or in this slice, in the same kind of thing.
+    """The inputs of an array, frame, list or dict of them at these positions, or in this slice, as the same thing.
 
     >>> take(["a", "b", "c"], np.array([2, 0]))
     ['c', 'a']
+    >>> take({"input_ids": np.arange(6).reshape(3, 2)}, slice(1, 2))
+    {'input_ids': array([[2, 3]])}
     """
+    if isinstance(x, dict):
+        return {name: take(part, positions) for name, part in x.items()}
     if hasattr(x, "iloc"):
         return x.iloc[positions]
     if hasattr(x, "shape") or isinstance(positions, slice):
@@ -263,3 +297,19 @@ def threads() -> int:
             )
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_thread_each() -> Any:
+    """BLAS with one thread inside: on matrices this small its threads wait for each other, on a busy machine for long.
+
+    >>> with one_thread_each(): (np.ones((2, 2)) @ np.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

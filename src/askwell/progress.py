@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["counted", "track"]
+__all__ = ["counted", "lines", "track"]
 
 Item = TypeVar("Item")
 PATIENCE = 1.0  # seconds before a bar is shown
+FIRST_LINE = 5.0  # seconds before the first line in a log; the next ones come twice as late each
+LAST_LINE = 60.0  # seconds between two of them in the end
 
 
 def track(items: Sequence[Item], *, label: str, shown: bool | None = None) -> Iterator[Item]:
@@ -60,6 +62,38 @@ def counted(total: int, *, label: str, unit: str, shown: bool | None = None) -> 
             progress.update(task, advance=more, visible=time.monotonic() - start > PATIENCE)
 
         yield done
+
+
+def lines(
+    *, label: str, unit: str, clock: Callable[[], float] = time.monotonic, shown: bool | None = None
+) -> Callable[[int, int], None] | None:
+    """A function to call with how many are done of how many, which writes lines with the time left to standard error.
+
+    For where that goes to a file: None on a terminal, which has a bar. What was done before the first call counts as
+    done, not as work.
+    """
+    if not (sys.stderr is not None and not sys.stderr.isatty() if shown is None else shown):
+        return None
+    start, wait, last = clock(), FIRST_LINE, clock()
+    begun: int | None = None
+
+    def told(done: int, total: int) -> None:
+        nonlocal begun, wait, last
+        now = clock()
+        begun = done if begun is None else begun
+        if now - last < wait or done >= total:
+            return
+        left = "" if done == begun else f", about {_minutes((now - start) * (total - done) / (done - begun))} left"
+        print(f"{label}: {done:,} of {total:,} {unit} after {_minutes(now - start)}{left}", file=sys.stderr, flush=True)
+        wait, last = min(2 * wait, LAST_LINE), now
+
+    return told
+
+
+def _minutes(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _is_shown(label: str, shown: bool | None) -> bool:

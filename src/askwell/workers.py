@@ -25,13 +25,14 @@ from typing import Any, final
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Fault", "Tell", "serve", "tried", "work"]
+__all__ = ["Fault", "Tell", "code_paths", "serve", "tried", "work"]
 
 Tell = Callable[[Any], None]
 """How a job reports on the way: with anything that JSON can hold."""
 
 ONE_THREAD = dict.fromkeys(
     (
+        "ASKWELL_WORKER",  # whatever its value: they wait for the compiler, and only the one called 0 says so
         *("ASKWELL_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
         *("VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"),  # the last is what scikit-learn's n_jobs=-1 counts
     ),
@@ -91,6 +92,16 @@ def work(
     with os.fdopen(handle, "wb") as file:
         file.write(task)
     return _Crew(Path(name), len(jobs), min(processes, len(jobs)), hint, retries).run(told)
+
+
+def code_paths() -> dict[str, str]:
+    """The environment in which another process finds the modules that this one finds.
+
+    Python would look first into the folder that a process works in, whatever lies there. Here it does so last, and only
+    if this process looks there too, as a notebook does: a file there stands for no module that is installed.
+    """
+    named = [path for path in sys.path if path]
+    return {"PYTHONPATH": os.pathsep.join(named + [os.getcwd()] * ("" in sys.path)), "PYTHONSAFEPATH": "1"}
 
 
 def serve(task: str) -> None:
@@ -165,13 +176,12 @@ class _Crew:
         """One more worker."""
         worker = len(self._workers)
         code = f"from askwell.workers import serve; serve({str(self._task)!r})"
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._workers.append(
             subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | ONE_THREAD | {"PYTHONPATH": paths},
+                env=os.environ | ONE_THREAD | code_paths() | {"ASKWELL_WORKER": str(worker)},
                 start_new_session=True,  # Ctrl-C is for the parent, who ends the workers
                 text=True,
                 encoding="utf-8",

@@ -237,11 +237,36 @@ def test_top_by_the_rough_bound(kind, m):
     np.testing.assert_array_equal(found, scores[order])
 
 
-def test_what_was_prepared_for_others_is_not_used(either):
+def test_what_was_prepared_for_others_is_refused():
     probs, targets = pool_and_targets("soft", 20, 6, 12, 3, dtype="float64")
-    prepared = bounds.prepare(targets[:4])
-    best, _ = askwell.top_epig(probs, targets, 3, prepared=prepared)
-    np.testing.assert_array_equal(best, askwell.top_epig(probs, targets, 3)[0])
+    prepared, weights = bounds.prepare(targets), np.arange(6) + 1
+    for others in (targets[:4], targets[::-1], targets[:, ::-1]):
+        with pytest.raises(ValueError, match="prepared must be of these target_probs"):
+            askwell.top_epig(probs, others, 3, prepared=prepared)
+    with pytest.raises(ValueError, match="prepared must be of the same weights"):
+        askwell.top_epig(probs, targets, 3, weights=weights, prepared=prepared)
+    with pytest.raises(ValueError, match="prepared must be of the same weights"):
+        askwell.top_epig(probs, targets, 3, prepared=bounds.prepare(targets, weights=weights))
+    with pytest.raises(ValueError, match="prepared must be of the same weights"):
+        askwell.top_epig(np.log(probs), np.log(targets), 3, log=True, prepared=bounds.prepare(np.log(targets)))
+    weighted = bounds.prepare(targets, weights=weights)
+    for same in (targets, targets.copy()):  # weights are shares: their scale is nothing
+        best, _ = askwell.top_epig(probs, same, 3, weights=2.0 * weights, prepared=weighted)
+        np.testing.assert_array_equal(best, askwell.top_epig(probs, targets, 3, weights=weights)[0])
+
+
+def test_targets_that_were_filled_anew_are_noticed():
+    probs, targets = pool_and_targets("soft", 20, 6, 12, 3, dtype="float64")
+    prepared = bounds.prepare(targets)
+    targets[:] = targets[::-1].copy()
+    with pytest.raises(ValueError, match="changed since"):
+        askwell.top_epig(probs, targets, 3, prepared=prepared)
+
+
+def test_what_was_prepared_in_another_precision_is_prepared_again():
+    probs, targets = pool_and_targets("soft", 20, 6, 12, 3, dtype="float64")
+    best, _ = askwell.top_epig(probs.astype(np.float32), targets, 3, prepared=bounds.prepare(targets))
+    np.testing.assert_array_equal(best, askwell.top_epig(probs.astype(np.float32), targets, 3)[0])
 
 
 def test_top_when_the_pool_comes_in_parts(monkeypatch):

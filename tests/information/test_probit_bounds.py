@@ -231,3 +231,30 @@ def test_size_is_checked(size):
 def test_there_must_be_a_target():
     with pytest.raises(ValueError, match="at least one target"):
         top_epig(np.zeros(3), np.zeros(0), np.ones(3), np.zeros(0), np.zeros((3, 0)), 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "beyond", "refused"),
+    [("float64", 1e-5, True), ("float64", 2e-7, False), ("float32", 1e-3, True), ("float32", 2e-5, False)],
+)
+def test_what_is_refused_does_not_depend_on_who_is_scored(dtype, beyond, refused):
+    """The covariance of the candidate that tells least is beyond what its variances allow, by more or less."""
+    arrays = problem(400, 5, width=0.2, dtype=dtype)
+    mean, variance, covariance = (arrays[i].copy() for i in (0, 2, 4))
+    mean[300] = 60.0  # nobody would score it
+    root = np.sqrt((1 + variance[300]) * (1 + arrays[3][2]))
+    covariance[300, 2] = np.sqrt(variance[300] * arrays[3][2]) + beyond * root
+    arrays = [mean, arrays[1], variance, arrays[3], covariance]
+    calls = (
+        lambda: probit.epig(*arrays),
+        lambda: top_epig(*arrays, 3),
+        lambda: top_epig(*arrays[:4], lambda rows: covariance[rows], 3),
+    )
+    for call in calls:
+        if refused:
+            with pytest.raises(ValueError, match="covariance"):
+                call()
+        else:
+            call()
+    assert np.isnan(mehler_bound(*arrays))[300] == refused
+    assert np.isnan(mehler_bound(*arrays)).sum() == refused

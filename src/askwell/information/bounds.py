@@ -9,6 +9,7 @@ For the K draws as a uniform prior both bounds hold exactly, for the estimates a
   the largest eigenvalue left out, at a fraction of that cost.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -18,10 +19,13 @@ from scipy.linalg import eigh
 
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
 from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
+from askwell.information.plain import seconds
 
 __all__ = ["Prepared", "Screen", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
 
+SECONDS = 1e-10  # that NumPy takes for a multiplication in a matrix product
 MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
+SAMPLE = 4096  # numbers of prepared targets that are looked at again
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
 
 
@@ -74,7 +78,8 @@ def top_epig(
     the best are dropped on the way: the targets are taken block by block, and the chi-square bound says what the blocks
     to come can still add. With `floor`, those that score below it may be left out, so that fewer come back: give it
     what the `size`-th best elsewhere has, and the best of a pool are found part by part; `prepared` (by `prepare`, of
-    the same targets and weights) then saves that the same is done to the targets for each part.
+    the same targets and weights) then saves that the same is done to the targets for each part. What was prepared of
+    others is refused.
 
     >>> split, vague = [[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.4], [0.4, 0.6]]
     >>> top_epig([vague, split, split], [split], 2)
@@ -87,12 +92,16 @@ def top_epig(
             f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
             "Ask for fewer, or give a larger pool."
         )
-    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    host, host_targets = as_numpy(probs), as_numpy(target_probs)
+    near = host is not None and host_targets is not None
+    fast = hot_loop(seconds=seconds(n, *target_probs.shape)) if near else None
     if fast is None or host is None or host_targets is None or 0 in (*probs.shape, size) or probs.shape[2] == 1:
         scores = epig(probs, target_probs, weights=weights, log=log)
         best = xp.argsort(scores, descending=True, stable=True)[:size]
         return best, scores[best]
-    if prepared is None or prepared.dtype != host.dtype or prepared.target_probs.shape != host_targets.shape:
+    if prepared is not None:
+        prepared.check(host_targets, weights, log)
+    if prepared is None or prepared.dtype != host.dtype:
         prepared = _prepared(fast, host_targets, weights, host.dtype, log, n >= MANY * host.shape[1])
     best, scores = np.empty(0, np.intp), np.empty(0)
     for span, part in fast.parts(host, packed=prepared.blocks, log=log):
@@ -110,8 +119,8 @@ def target_gram(target_probs: Array, *, weights: np.ndarray | None = None, log: 
     xp, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
     m, k, c = target_probs.shape
     w = np.full(m, 1 / m) if weights is None else weights
-    fast, host = hot_loop(), as_numpy(target_probs)
-    if fast is not None and host is not None:
+    host = as_numpy(target_probs)
+    if host is not None and (fast := hot_loop(seconds=SECONDS * host.size * k)) is not None:
         return xp.asarray(fast.gram(host, w, log=log))
     check_probs(target_probs=target_probs, log=log)
     gram = xp.zeros((k, k), dtype=target_probs.dtype, device=target_probs.device)
@@ -129,8 +138,9 @@ def forms(probs: Array, gram: Array, *, log: bool = False) -> Array:
     A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y).
     """
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
-    fast, host, host_gram = hot_loop(), as_numpy(probs), as_numpy(gram)
-    if fast is not None and host is not None and host_gram is not None and 0 not in probs.shape and probs.shape[2] > 1:
+    host, host_gram = as_numpy(probs), as_numpy(gram)
+    near = host is not None and host_gram is not None and 0 not in probs.shape and probs.shape[2] > 1
+    if near and (fast := hot_loop(seconds=SECONDS * math.prod(probs.shape) * len(gram))) is not None:
         found = [fast.forms(part, host_gram) for _, part in fast.parts(host, log=log)]
         return xp.asarray(np.concatenate(found), device=probs.device)
     check_probs(probs=probs, log=log)
@@ -164,6 +174,22 @@ class Prepared:
     dtype: Any
     log: bool
     sketched: bool  # whether eigenvectors are worth their cost
+    sample: np.ndarray  # a few of the targets' numbers, as they were
+
+    def check(self, target_probs: np.ndarray, weights: Array | None, log: bool) -> None:
+        """Refuse other targets than these, or other weights. The same array is not read again, but for a sample."""
+        same = target_probs is self.target_probs or np.array_equal(target_probs, self.target_probs)
+        if not same or not np.array_equal(_sample(target_probs), self.sample, equal_nan=True):
+            raise ValueError(
+                f"prepared must be of these target_probs, of shape {target_probs.shape}, but it was prepared of "
+                f"others, of shape {self.target_probs.shape}, or they have been changed since. Prepare them again "
+                "whenever the model has been fitted: prepare(target_probs, ...)."
+            )
+        if log != self.log or not np.array_equal(_shares(weights, len(target_probs)), self.weights):
+            raise ValueError(
+                "prepared must be of the same weights and log as this call, but it was prepared with others. "
+                "Try prepare(target_probs, weights=weights, log=log)."
+            )
 
     @cached_property
     def blocks(self) -> list[Any]:
@@ -221,7 +247,8 @@ def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = Fa
     (array([0]), array([0.69314718]))
     """
     _, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
-    fast, host = hot_loop(), as_numpy(target_probs)
+    host = as_numpy(target_probs)
+    fast = None if host is None else hot_loop()
     if fast is None or host is None or 0 in host.shape or host.shape[2] == 1:
         return None
     return _prepared(fast, host, weights, host.dtype, log, True)
@@ -230,9 +257,21 @@ def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = Fa
 def _prepared(
     fast: Any, target_probs: np.ndarray, weights: Array | None, dtype: Any, log: bool, sketched: bool
 ) -> Prepared:
-    m = len(target_probs)
+    return Prepared(
+        fast, target_probs, _shares(weights, len(target_probs)), dtype, log, sketched, _sample(target_probs)
+    )
+
+
+def _shares(weights: Array | None, m: int) -> np.ndarray:
+    """The weights `[m]`, summing to one."""
     w = normalised_weights(weights, m)
-    return Prepared(fast, target_probs, np.full(m, 1 / m) if w is None else w, dtype, log, sketched)
+    return np.full(m, 1 / m) if w is None else w
+
+
+def _sample(target_probs: np.ndarray) -> np.ndarray:
+    """Some thousand numbers from all over an array, copied: a target array that is filled anew shows in them."""
+    numbers: np.ndarray = target_probs.flat[:: max(1, target_probs.size // SAMPLE)]
+    return numbers
 
 
 class _Race(NamedTuple):

@@ -5,17 +5,19 @@ none is negative, higher means ask first, and all take log-probabilities with `l
 pool must be the same parameters as draw k of the targets.
 """
 
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
+from askwell.compiling import ready
+from askwell.information import plain
 
 __all__ = ["bald", "entropy", "epig", "least_confidence", "margin", "pairwise_epig"]
 
 ENTRIES = 1 << 21  # of a joint table at a time, where the hot loop does not serve
+SECONDS = 1e-7  # that NumPy takes for a number of `bald`
 
 
 def entropy(probs: Array, *, log: bool = False) -> Array:
@@ -26,7 +28,7 @@ def entropy(probs: Array, *, log: bool = False) -> Array:
     """
     xp, probs, marginal = _marginal(probs, log)
     safe = xp.where(marginal > 0, marginal, 1)
-    return like(xp, probs, xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0, None))
+    return like(xp, probs, xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0.0, None))
 
 
 def margin(probs: Array, *, log: bool = False) -> Array:
@@ -49,7 +51,7 @@ def least_confidence(probs: Array, *, log: bool = False) -> Array:
     array([0.5])
     """
     xp, probs, marginal = _marginal(probs, log)
-    return like(xp, probs, xp.clip(1 - xp.max(marginal, axis=-1), 0, None))
+    return like(xp, probs, xp.clip(1 - xp.max(marginal, axis=-1), 0.0, None))
 
 
 def bald(probs: Array, *, log: bool = False) -> Array:
@@ -61,8 +63,8 @@ def bald(probs: Array, *, log: bool = False) -> Array:
     array([0.69314718, 0.        ])
     """
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
-    fast, host = hot_loop(), as_numpy(probs)
-    if fast is not None and host is not None:
+    host = as_numpy(probs)
+    if host is not None and (fast := hot_loop(seconds=SECONDS * host.size)) is not None:
         scores = [fast.bald(part) for _, part in fast.parts(host, log=log)]
         return like(xp, probs, np.concatenate([np.empty(0), *scores]))
     check_probs(probs=probs, log=log)
@@ -84,11 +86,14 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
     """
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     w = normalised_weights(weights, target_probs.shape[0])
-    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    host, host_targets = as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
         check_probs(probs=probs, target_probs=target_probs, log=log)
         return xp.zeros_like(probs[:, 0, 0])
-    if fast is not None and host is not None and host_targets is not None:
+    if host is not None and host_targets is not None:
+        if (fast := hot_loop(seconds=plain.seconds(len(host), *host_targets.shape))) is None:
+            check_probs(probs=probs, target_probs=target_probs, log=log)
+            return like(xp, probs, plain.epig(_plain(np, host, log), _plain(np, host_targets, log), w))
         scores = np.zeros(host.shape[0])
         for pack in fast.packs(host_targets, w, host.dtype, log=log):
             for span, part in fast.parts(host, packed=[pack], log=log):
@@ -110,11 +115,14 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     array([[0.        , 0.69314718]])
     """
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
-    fast, host, host_targets = hot_loop(), as_numpy(probs), as_numpy(target_probs)
+    host, host_targets = as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
         check_probs(probs=probs, target_probs=target_probs, log=log)
         return xp.zeros_like(probs[:, 0, :1] + target_probs[None, :, 0, 0])
-    if fast is not None and host is not None and host_targets is not None:
+    if host is not None and host_targets is not None:
+        if (fast := hot_loop(seconds=plain.seconds(len(host), *host_targets.shape))) is None:
+            check_probs(probs=probs, target_probs=target_probs, log=log)
+            return like(xp, probs, plain.pairwise_epig(_plain(np, host, log), _plain(np, host_targets, log)))
         pairs = np.empty((host.shape[0], host_targets.shape[0]), host.dtype)
         for pack in fast.packs(host_targets, None, host.dtype, log=log):
             for span, part in fast.parts(host, packed=[pack], log=log):
@@ -124,9 +132,13 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     return xp.concat([xp.concat([pairs for _, pairs in row], axis=1) for row in tiles])
 
 
-@cache
-def hot_loop() -> ModuleType | None:
-    """The compiled loop for arrays in this machine's memory; None where numba is not to be had."""
+def hot_loop(*, seconds: float = 0.0) -> ModuleType | None:
+    """The compiled loop for arrays in this machine's memory; None where NumPy is to do what takes it so many seconds.
+
+    That is until the loop is compiled (`askwell.compiling`), and where numba is not to be had.
+    """
+    if not ready(seconds):
+        return None
     try:
         from askwell.information import compiled
     except ImportError:

@@ -13,6 +13,7 @@ import numpy as np
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
 from askwell.information import kernels, packing, pairs, votes
 from askwell.information.packing import IS_STRONG, IS_VOTES
+from askwell.information.plain import block_size, vote_logs
 from askwell.information.vectors import LANES, ROWS, panel_width
 
 __all__ = [
@@ -34,8 +35,6 @@ __all__ = [
 PART_BYTES = 48 << 20  # of candidates looked at together
 CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
 PACK_BYTES = 8 << 20  # of targets prepared at a time
-COLUMNS = 1024  # of products for one block of targets ...
-MOST_TARGETS = 128  # ... and the most targets in one
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -141,7 +140,7 @@ def packs(
     the bit, on how many blocks are done at a time.
     """
     m, draws, classes = target_probs.shape
-    size = _block_size(m, classes)
+    size = block_size(m, classes)
     fitting = max(1, PACK_BYTES // (2 * size * classes * draws * np.dtype(dtype).itemsize))
     w = np.full(m, 1 / m) if weights is None else weights
     for span in spans(m, size * min(fitting, most or fitting)):
@@ -160,12 +159,6 @@ def packs(
                 joint.blocks(run) if strong[run.start] else None,
                 _counted(seen.probs[ours], w[some.span], size) if counted[run.start] else None,
             )
-
-
-def _block_size(m: int, classes: int) -> int:
-    """How many targets make a block: about equally many in each."""
-    most = min(MOST_TARGETS, max(LANES, COLUMNS // classes))
-    return -(-m // -(-m // most))
 
 
 def _runs(flags: Sequence[Any]) -> list[slice]:
@@ -195,7 +188,7 @@ def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred:
 def _counted(probs: np.ndarray, weights: np.ndarray, size: int) -> Votes:
     """The targets as sets of draws."""
     count, draws, classes = probs.shape
-    blocks, f, w = -(-count // size), votes.logs(draws), np.zeros((-(-count // size), size))
+    blocks, f, w = -(-count // size), vote_logs(draws), np.zeros((-(-count // size), size))
     w.reshape(-1)[:count] = weights
     bits = np.empty((blocks, classes, -(-draws // votes.WORD), size), np.uint64)
     packed = Votes(f, bits, np.empty((blocks, classes, size), np.uint32), np.empty((blocks, size)), w)

@@ -17,6 +17,7 @@ from askwell.information.categorical import epig, like, pool_and_targets
 
 __all__ = ["epig_corrected", "epig_error", "epig_quadratic", "signal"]
 
+SAME = 1e-6  # relative difference of scores that are equal but for rounding
 FAINT_SIGNAL = 1.5
 
 
@@ -25,8 +26,10 @@ def epig_corrected(
 ) -> Array:
     """EPIG minus what chance alone would show: the mean EPIG with the targets' draws rotated against the pool's.
 
-    Rotating keeps every prediction and breaks the pairing of draws, so what remains is the bias. Nearly unbiased, may
-    be negative; costs 1 + `rotations` times `epig`. Draws must be exchangeable (trees, masks, independent samples).
+    Rotating keeps every prediction and breaks the pairing of draws, so what remains is the bias. Zero on average where
+    labels are independent; where they are not it takes away too much, for forests 10 to 60 % of the value
+    (docs/information.md). May be negative; costs 1 + `rotations` times `epig`. Draws must be exchangeable (trees,
+    masks, independent samples).
 
     >>> from askwell.seeds import rng_for
     >>> votes = np.eye(3)[rng_for(0, 0, "votes").integers(0, 3, (200, 40))]     # independent: no information at all
@@ -43,12 +46,14 @@ def epig_corrected(
 
 
 def epig_quadratic(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
-    """Half the mean chi-square between a candidate's label and the targets', unbiased in the draws, as [n].
+    """Half the mean chi-square between a candidate's label and the targets', without a draw meeting itself, as [n].
 
     EPIG ~ chi2 / 2 for weak dependence, and mean_j chi2 is a quadratic form sum_kl A_kl G_kl in the draws; leaving out
-    its diagonal, where a draw meets itself, takes the bias away (a U-statistic). The cost does not depend on the number
-    of targets. Use it for honest values and to screen huge pools; not where dependence is strong (it tends to
-    (c - 1) / 2 instead of log c), and not to select with a forest on a curated pool. May be negative.
+    its diagonal (a U-statistic) makes it zero on average where labels are independent. Elsewhere the marginals that it
+    divides by are estimated by the same draws: for a forest it was 0.5 (k = 30) to 1.2 times (k = 1,000) EPIG's value.
+    The cost does not depend on the number of targets. Use it to report and to screen huge pools; not where dependence
+    is strong (it tends to (c - 1) / 2 instead of log c), and not to select with a forest on a curated pool. May be
+    negative.
 
     >>> agree = [[0.6, 0.4], [0.6, 0.4], [0.4, 0.6], [0.4, 0.6]]
     >>> vague = [[0.5, 0.5]] * 4
@@ -71,7 +76,8 @@ def epig_error(probs: Array, target_probs: Array, *, weights: Array | None = Non
 
     By the infinitesimal jackknife: draw k moves the estimate by
     sum_j w_j sum_(y, y*) p_k(y) p_k(y*_j) log[p(y, y*_j) / (p(y) p(y*_j))] - EPIG, and the spread of these over draws,
-    divided by k, is the variance. It covers noise, not the bias (see `epig_corrected`). Costs about two `epig`.
+    divided by k, is the variance. It covers noise, not the bias (see `epig_corrected`), and is too large for hard votes
+    (docs/information.md). Costs about two `epig`.
 
     >>> epig_error([[[0.9, 0.1], [0.1, 0.9]]], [[[0.9, 0.1], [0.1, 0.9]]])
     array([0.])
@@ -109,8 +115,9 @@ def signal(
     """Mean EPIG over the mean EPIG with rotated draws: how much more than chance the scores hold. 1 is nothing.
 
     About 4 for a sound pipeline, 1.0 to 1.2 for a forest of 100 trees, below 1 if pool and targets were predicted with
-    different draws (ordinary dropout). Under 1.5 a warning says what to do, unless `warn=False`. Looks at no more than
-    `candidates` inputs of the pool, evenly spaced.
+    different draws (ordinary dropout). Scores that are all the same rank nothing, whatever the draws share, and count
+    as 1. Under 1.5 a warning says what to do, unless `warn=False`. Looks at no more than `candidates` inputs of the
+    pool, evenly spaced.
 
     >>> votes = np.repeat(np.eye(2), 50, axis=0)[None]           # all draws sure, half of them for each class
     >>> round(signal(votes, votes, rotations=1, warn=False), 1)  # rotated by half: as dependent as before
@@ -121,15 +128,27 @@ def signal(
     if probs.shape[0] == 0:
         raise ValueError(f"probs must have at least one candidate to judge by, but its shape is {tuple(probs.shape)}.")
     probs = probs[:: max(1, -(-probs.shape[0] // candidates))]
-    found, *nulls = (
-        float(xp.mean(epig(probs, xp.roll(target_probs, shift, axis=1), weights=weights, log=log)))
+    scores, *nulls = (
+        epig(probs, xp.roll(target_probs, shift, axis=1), weights=weights, log=log)
         for shift in (0, *_shifts(k, rotations))
     )
-    chance = sum(nulls) / len(nulls)
+    found, chance = float(xp.mean(scores)), sum(float(xp.mean(null)) for null in nulls) / len(nulls)
+    if probs.shape[0] > 1 and found > 0 and float(xp.max(scores) - xp.min(scores)) <= SAME * float(xp.max(scores)):
+        if warn:
+            warnings.warn(_equal(found), stacklevel=2)
+        return 1.0
     ratio = found / chance if chance > 0 else 1.0 if found == 0 else math.inf
     if warn and ratio < FAINT_SIGNAL:
         warnings.warn(_faint(ratio, k), stacklevel=2)
     return ratio
+
+
+def _equal(score: float) -> str:
+    return (
+        f"the EPIG scores are all the same, {score:.3g}: they do not tell one candidate from another. Usual cause: "
+        "draws that are constants and differ in the shares of the classes only, because there are too few labels for "
+        "a first split (HistGradientBoosting and LightGBM want 20 labels in a leaf: try min_samples_leaf=2)."
+    )
 
 
 def _faint(ratio: float, k: int) -> str:

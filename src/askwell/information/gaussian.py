@@ -171,7 +171,7 @@ def joint_bald(covariance: Array, noise_variance: Array | float) -> Array:
     low = values < -rounding(values) * xp.max(xp.abs(values), axis=-1, keepdims=True)
     hint = "No covariance has a negative one: look for a mixed-up row, or compute it in float64."
     refuse(xp, "eigenvalues of covariance", values, low, "hold numbers from 0", hint)
-    return 0.5 * xp.sum(xp.log1p(xp.clip(values, 0, None)), axis=-1)
+    return 0.5 * xp.sum(xp.log1p(xp.clip(values, 0.0, None)), axis=-1)
 
 
 def information_between(covariance_a: Array, covariance_b: Array, cross: Array) -> Array:

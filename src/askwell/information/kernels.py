@@ -17,13 +17,14 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 - Where draws are nearly sure and disagree ("strong" inputs: trees), many cells of the joint table are nearly
   empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
   Of two classes it is half of it. Where all draws are votes they are counted instead: `votes.py`.
+- Arrays are copied by loops, not by `a[:] = b`: numba's words for shapes that do not fit take it seconds to compile.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.
 """
 
 import numpy as np
-from numba import njit
 
+from askwell.compiling import kernel
 from askwell.information.packing import FEW, LEAST, candidate_classes, dot, pack_tile, target_classes
 from askwell.information.vectors import (
     ANY_ORDER,
@@ -45,7 +46,7 @@ DEPTH = 50  # at most so many draws are added up before the sum is put aside: ke
 TILE_BYTES = 256 << 10  # of D at a time, half of a usual second-level cache
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _product(rows, columns, groups, out):
     """out[groups * ROWS, panels * width] = the products of packed rows and columns, summed over draws."""
     panels, draws, width = columns.shape
@@ -65,7 +66,7 @@ def _product(rows, columns, groups, out):
                 )
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _add_centred_row(u, at, p, share, z, right, below, total, work):
     """Row `total` += share phi(u), `right` += share u, `below` += p u; u from flat offset `at`, class z of targets."""
     m = share.shape[1]
@@ -82,7 +83,7 @@ def _add_centred_row(u, at, p, share, z, right, below, total, work):
         )  # fmt: skip
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _add_row(t, at, share, z, total, work):
     """row `total` += share phi(t - 1); t from flat offset `at`, class z of all targets."""
     m = share.shape[1]
@@ -93,7 +94,7 @@ def _add_row(t, at, share, z, total, work):
         add_terms(LANES, address(t, at + even), address(share, z * m + even), address(work, total * m + even))
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _pair_information(d, first, means, order, centred, size, share, inverse, work, pairs):
     """pairs[j] = sum_(y, y*) p(y) p(y*) phi(u) = I(y; y*_j) of one candidate.
 
@@ -132,7 +133,7 @@ def _pair_information(d, first, means, order, centred, size, share, inverse, wor
                     pairs[j] += means[order[y]] * work[total, j]
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _two_class_information(d, first, means, order, draws, centred, size, share, work, pairs):
     """`_pair_information` for two classes: all four terms at once, from one u or, where not centred, from two sums."""
     m, at = share.shape[1], first * d.shape[1]
@@ -144,12 +145,11 @@ def _two_class_information(d, first, means, order, draws, centred, size, share, 
             set_two_class_information(LANES, True, here[0], here[0], p, q, there[0], there[1], there[2])
         else:
             set_two_class_information(LANES, False, here[0], here[1], p, q, there[0], there[1], there[2])
-    pairs[:] = work[0]
-    if not centred:
-        pairs /= draws
+    for j in range(m):
+        pairs[j] = work[0, j] if centred else work[0, j] / draws
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _tile_step(n, rows, bytes_per_row):
     """How many candidates make a tile of about `TILE_BYTES`, their rows filling whole register tiles where they can."""
     step = max(1, TILE_BYTES // (bytes_per_row * rows))
@@ -158,7 +158,7 @@ def _tile_step(n, rows, bytes_per_row):
     return min(n, step)
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def score(probs, means, index, centred, size, columns, share, inverse, weights, scores, pairs):
     """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `probs[index[i]]`.
 
@@ -183,12 +183,13 @@ def score(probs, means, index, centred, size, columns, share, inverse, weights, 
                 else:
                     _pair_information(d, *here, centred, size, share[block], inverse[block], work, found)
                 if pairs.size:
-                    pairs[start + i, block] = found
+                    for j in range(m):
+                        pairs[start + i, block, j] = found[j]
                 else:
                     scores[start + i] += dot(weights[block], found)
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def bald(probs, means, scores):
     """BALD(x) = mean_k sum_y p(y) phi(f_k(y))."""
     n, draws, classes = probs.shape
@@ -213,7 +214,7 @@ def bald(probs, means, scores):
                     scores[i] += work[2, k] / draws
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def _dots(f, v, diagonal):
     """(sum_k f v, sum_k f^2 diagonal, sum_k f^2)."""
     full, weighted, plain = 0.0, 0.0, 0.0
@@ -224,21 +225,21 @@ def _dots(f, v, diagonal):
     return full, weighted, plain
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def forms(probs, means, index, columns, diagonal, out):
     """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) of candidates `probs[index]`, A_kl = sum_y p(y) f_k(y) f_l(y).
 
     `columns [panels, k, width]` is the symmetric G, packed, `diagonal [k]` its diagonal, `out [n, 3]`.
     """
     draws, classes = probs.shape[1:]
-    n, count, width = index.shape[0], candidate_classes(classes, True), columns.shape[0] * columns.shape[2]
+    n, count, width = index.shape[0], candidate_classes(classes, np.bool_(True)), columns.shape[0] * columns.shape[2]
     step = _tile_step(n, count, probs.itemsize * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
     product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
     f, v, left_out = np.empty(draws), np.empty(draws), np.empty((2, draws))
     for start in range(0, n, step):
         tile = index[start : start + step]
-        pack_tile(probs, means, tile, True, order, rows)
+        pack_tile(probs, means, tile, np.bool_(True), order, rows)
         _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
         for i in range(tile.shape[0]):
             out[start + i], left_out[:] = 0, 0
@@ -251,14 +252,15 @@ def forms(probs, means, index, columns, diagonal, out):
                         left_out[0, k] -= p * f[k]
                         left_out[1, k] -= p * v[k]
                 else:
-                    f[:], v[:] = left_out[0] / p, left_out[1] / p
+                    for k in range(draws):
+                        f[k], v[k] = left_out[0, k] / p, left_out[1, k] / p
                 full, weighted, plain = _dots(f, v, diagonal)
                 out[start + i, 0] += p * full
                 out[start + i, 1] += p * weighted
                 out[start + i, 2] += p * plain
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def _square(a, step):
     """The sum of the squares of every `step`-th number."""
     total = 0.0
@@ -267,21 +269,21 @@ def _square(a, step):
     return total
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def sketch(probs, means, index, columns, out):
     """(sum_y p(y) |V^T f(y)|^2, sum_y p(y) |f(y)|^2) of candidates `probs[index]`, as `out [n, 2]`.
 
     `columns [panels, k, width]` is V, packed. More than two classes: `pairs.py` has the others.
     """
     draws, classes = probs.shape[1:]
-    n, count, width = index.shape[0], candidate_classes(classes, True), columns.shape[0] * columns.shape[2]
+    n, count, width = index.shape[0], candidate_classes(classes, np.bool_(True)), columns.shape[0] * columns.shape[2]
     step = _tile_step(n, count, probs.itemsize * width)
     rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
     product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
     flat, f, v = rows.reshape(-1), np.empty(draws), np.empty(width)
     for start in range(0, n, step):
         tile = index[start : start + step]
-        pack_tile(probs, means, tile, True, order, rows)
+        pack_tile(probs, means, tile, np.bool_(True), order, rows)
         _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
         for i in range(tile.shape[0]):
             f[:], v[:] = 0, 0
@@ -301,10 +303,10 @@ def sketch(probs, means, index, columns, out):
                 p = means[tile[i], order[i, classes - 1]]
                 first += _square(v, 1) / p
                 second += _square(f, 1) / p
-            out[start + i] = first, second
+            out[start + i, 0], out[start + i, 1] = first, second
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def gram(probs, means, weights, rows, columns, out):
     """out[k, l] = sum_j w_j sum_y p(y) f_k(y) f_l(y) of targets `probs [m, k, c]`.
 

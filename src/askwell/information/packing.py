@@ -4,8 +4,8 @@ Compiled by numba, like `kernels.py`, whose docstring has the mathematics.
 """
 
 import numpy as np
-from numba import njit
 
+from askwell.compiling import kernel
 from askwell.information.pairs import two_means
 from askwell.information.vectors import ANY_ORDER, JIT
 
@@ -30,7 +30,7 @@ IS_STRONG, IS_VOTES = 1, 2  # kinds of inputs, which add up
 LOOK = 20  # draws between two looks at that sum: votes are soon seen to be strong
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _class_means(p, tolerance, partial, means):
     """p(y) for one input's `p [k, c]`, c > 2; False if a row is not a distribution. `partial [4, c]` is scratch.
 
@@ -51,7 +51,7 @@ def _class_means(p, tolerance, partial, means):
     return sound
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _largest_last(means, order):
     """order = the classes with the most probable one moved to the end."""
     largest = 0
@@ -63,7 +63,7 @@ def _largest_last(means, order):
     order[means.shape[0] - 1] = largest
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def _two_are_strong(p, means):
     """`_is_strong` for two, as vectors over draws."""
     limits = p.dtype.type(FAINT * means[0]), p.dtype.type(FAINT * means[1])
@@ -74,7 +74,7 @@ def _two_are_strong(p, means):
     return means[0] * first + means[1] * second > STRONG * p.shape[0]
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def _is_strong(p, means, limits, given_up):
     """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`.
 
@@ -98,7 +98,7 @@ def _is_strong(p, means, limits, given_up):
     return False
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def _two_votes(p):
     """How many draws vote for the first of two classes; -1 if some draw does not vote."""
     first, sure = np.int32(0), True
@@ -108,7 +108,7 @@ def _two_votes(p):
     return first if sure else np.int32(-1)
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _are_votes(p, means):
     """Whether each draw of one input's `p [k, c]` is sure of a class, to the bit; then also its means."""
     draws, classes = p.shape
@@ -134,7 +134,7 @@ def _are_votes(p, means):
     return True
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def look_at(probs, tolerance, means, kinds):
     """p(y) and, unless `kinds` is empty, whether it is strong (1) and votes (2), for each of `probs [n, k, c]`.
 
@@ -158,7 +158,7 @@ def look_at(probs, tolerance, means, kinds):
     return -1
 
 
-@njit(**ANY_ORDER)
+@kernel(**ANY_ORDER)
 def dot(a, b):
     """sum_j a b, as vectors: the same order for every candidate."""
     total = 0.0
@@ -167,19 +167,19 @@ def dot(a, b):
     return total
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def target_classes(classes, centred):
     """How many classes of a target are packed: all, or all but the most probable."""
     return classes - 1 if centred and classes <= FEW else classes
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def candidate_classes(classes, centred):
     """How many classes of a candidate are packed: all, or all but the most probable. Of two always one."""
     return 1 if classes == 2 else target_classes(classes, centred)
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def _pack(p, means, order, kept, centred, scale, first, apart, packed):
     """Write `kept` classes of one input into `packed [groups, k, width]`: class y as vector `first + apart y`.
 
@@ -198,7 +198,7 @@ def _pack(p, means, order, kept, centred, scale, first, apart, packed):
             packed[group, k, lane] = (p[k, source] - less) * factor
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def pack_block(probs, means, centred, size, columns, share, inverse):
     """Pack one block of targets `probs [<= size, k, c]`. Where two classes are not centred `share` is k p(y*)."""
     classes = share.shape[0]
@@ -211,7 +211,7 @@ def pack_block(probs, means, centred, size, columns, share, inverse):
         inverse[j] = 1 / means[j, order[classes - 1]]
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def pack_tile(probs, means, index, centred, order, rows):
     """Pack some candidates, `probs[index]`, into `rows`."""
     kept = candidate_classes(probs.shape[2], centred)

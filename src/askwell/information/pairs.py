@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from askwell.compiling import kernel
 from askwell.information.vectors import JIT, VECTOR_BYTES, Vector, address
 
 __all__ = ["RANK", "pair_columns", "sketch_pairs", "two_means"]
@@ -20,7 +21,7 @@ RANK = 8  # eigenvectors of a sketch: as many sums as registers hold, with what 
 WORDS = VECTOR_BYTES // 8  # of 64 bits in a vector
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def two_means(p, tolerance, sums, flags, means):
     """p(y) of one input's `p [k, 2]`; False if a row is not a distribution.
 
@@ -48,7 +49,7 @@ def two_means(p, tolerance, sums, flags, means):
     return not wrong
 
 
-@njit(**JIT)
+@kernel(**JIT)
 def sketch_pairs(probs, means, index, columns, out):
     """`kernels.sketch` for two classes; `columns` as `pair_columns` makes them.
 
@@ -80,7 +81,7 @@ def sketch_pairs(probs, means, index, columns, out):
             address(found, 0),
         )
         scale = 1 / a + 1 / b if a > 0 and b > 0 else 0.0
-        out[i] = found[0] * scale, found[1] * scale
+        out[i, 0], out[i, 1] = found[0] * scale, found[1] * scale
 
 
 def pair_columns(vectors: np.ndarray, dtype: Any) -> np.ndarray:

@@ -169,9 +169,13 @@ def _pairs(mean: Array, target_mean: Array, variance: Array, target_variance: Ar
     _check_latent(xp, "mean", mean, "variance", variance)
     _check_latent(xp, "target_mean", target_mean, "target_variance", target_variance)
     _check_covariance(covariance, (mean.shape[0], target_mean.shape[0]))
-    tolerance = max(TOLERANCE[str(array.dtype).removeprefix("torch.")] for array in arrays)
     x, t = _labels(mean, variance), _labels(target_mean, target_variance)
-    return _Pairs(xp, x, t, covariance, xp.result_type(*arrays), tolerance)
+    return _Pairs(xp, x, t, covariance, xp.result_type(*arrays), tolerance(*arrays))
+
+
+def tolerance(*arrays: Array) -> float:
+    """How far |ρ| of these arrays may be beyond what the variances allow: as the least precise of them says."""
+    return max(TOLERANCE[str(array.dtype).removeprefix("torch.")] for array in arrays)
 
 
 def _spread(pairs: _Pairs, *, information: bool) -> Array:

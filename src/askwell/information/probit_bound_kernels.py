@@ -10,8 +10,8 @@ draws (`vectors.py`).
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from askwell.compiling import kernel
 from askwell.information.vectors import LANES, address, set_two_class_information
 
 __all__ = ["BLOCK", "ENTROPY", "FAR", "TERMS", "add_bounds"]
@@ -26,7 +26,7 @@ FAR = 0.95  # |ρ| from which on the series says nothing, and the label itself i
 FAR_32, ZERO, ONE = np.float32(FAR), np.float32(0), np.float32(1)
 
 # Sums may be taken in any order. NaN stays NaN: the caller must see it.
-compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+compiled = kernel(nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 
 @compiled

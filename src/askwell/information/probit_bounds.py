@@ -34,7 +34,7 @@ SURE = 8.0  # |a| from which on the entropy of a label, 2e-14, is bound enough
 STEEPEST = 0.52  # of δ as a function of ρ, while |ρ| <= 0.95: 1 / 2π√(1 - ρ²)
 ROUNDING = 3e-6  # of the series in single precision, relative to √(p q p* q*), the most that δ can be
 RAISED = 1 + 2e-5  # more than single precision loses in 1000 sums
-TOLERANCE = 1e-4  # how far |ρ| may be beyond what the variances allow
+SUSPECT = 0.5  # of what `probit.epig` lets |ρ| be beyond what the variances allow: single precision may lose the rest
 PAIRS = 1 << 18  # in one block of covariances
 HEAD = 32  # candidates scored first, to have a bar for the others
 HOULSBY = math.pi * math.log(2) / 2
@@ -62,7 +62,7 @@ def mehler_bound(
     array([0.0426, 0.0204, 0.0159])
     """
     latents, rows, _ = _accepted(mean, target_mean, variance, target_variance, covariance)
-    return _bounds(latents, rows, weights, error)
+    return _bounds(latents, rows, weights, error, 1.0)
 
 
 def top_epig(
@@ -96,9 +96,14 @@ def top_epig(
         scores: np.ndarray = probit.epig(own[0], their[0], own[1], their[1], rows(index), weights=weights)
         return scores
 
-    promise = _bounds(latents, rows if rough is None else rough, weights, error)
-    if np.isnan(promise).any() and not callable(covariance):
-        probit.epig(mean, target_mean, variance, target_variance, covariance)  # which puts the fault into words
+    promise = _bounds(latents, rows if rough is None else rough, weights, error, SUSPECT)
+    suspects = np.flatnonzero(np.isnan(promise))
+    if len(suspects) and not callable(covariance):
+        try:
+            score(suspects)
+        except ValueError:
+            probit.epig(mean, target_mean, variance, target_variance, covariance)  # which names it by its place
+            raise
     best, scores = _best_of(score, promise, size, max(HEAD, PAIRS // len(latents.target_mean)))
     return xp.asarray(best), xp.asarray(scores)
 
@@ -160,7 +165,8 @@ class _Latents(NamedTuple):
     target_variance: np.ndarray  # [m]
 
 
-def _bounds(latents: _Latents, rows: Rows, weights: Array | None, error: float) -> np.ndarray:
+def _bounds(latents: _Latents, rows: Rows, weights: Array | None, error: float, share: float) -> np.ndarray:
+    """The bounds `[n]`; NaN where |ρ| is further beyond what the variances allow than this share of the tolerance."""
     from askwell.information import probit_bound_kernels as kernels  # here, because it imports numba
 
     mean, target_mean, variance, target_variance = latents
@@ -180,7 +186,7 @@ def _bounds(latents: _Latents, rows: Rows, weights: Array | None, error: float) 
         given, found = np.ascontiguousarray(as_numpy(rows(span))), np.zeros(len(own), np.float32)
         if given.shape != (len(own), m):  # the loop would read beyond its end
             raise ValueError(f"covariance must give shape {(len(own), m)} for {span}, but its shape is {given.shape}.")
-        kernels.add_bounds(given, terms, own, *targets, TOLERANCE, found)
+        kernels.add_bounds(given, terms, own, *targets, share * probit.tolerance(*latents, given) + error, found)
         entropy = own[:, kernels.ENTROPY].astype(np.float64)
         certain = _sure(mean[span], variance[span]) & ~np.isnan(found)
         bounds[span] = RAISED * np.where(certain, entropy, np.minimum(found + apart, entropy))

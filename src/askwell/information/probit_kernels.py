@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import scipy.special
-from numba import njit
 
 from askwell.arrays import Array
+from askwell.compiling import kernel
 
 __all__ = ["array_correlation", "array_information", "array_label_covariance", "average", "spread"]
 
@@ -46,7 +46,7 @@ def _rule(size: int) -> np.ndarray:
 
 SHORT, MIDDLE, LONG, WHOLE = _rule(6), _rule(10), _rule(18), _rule(40)  # WHOLE: a peak with both of its flanks
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+compiled = kernel(nogil=True, error_model="numpy")
 
 
 @compiled

@@ -13,6 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from askwell.information.plain import LANES
+
 __all__ = [
     "ANY_ORDER",
     "JIT",
@@ -31,9 +33,8 @@ __all__ = [
 
 ROWS = 6  # of the register tile: 6 x 2 accumulators, 2 loads and 1 broadcast fill the 16 vector registers of AVX2
 VECTOR_BYTES = 32
-LANES = 8  # the fewest neighbours that terms are added to at a time
 
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input
 
 

@@ -7,26 +7,24 @@ Then p(y, y*) is the share of draws that vote for y here and for y* there, and
 with counts n. Votes for a class are a set of draws, kept as bits, so a count is that of the bits two sets share; of the
 classes one on either side follows from the others. f comes from a table: no logarithm and no product is left, and every
 count is exact. Compiled by numba.
+
+What is not exact, the sums of f and the weighted mean over targets, is rounded here as it is written, nothing fused or
+reordered, and `plain.py` does the same steps in NumPy: their scores are equal to the bit.
 """
 
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from askwell.information.packing import dot
-from askwell.information.vectors import ANY_ORDER, JIT
+from askwell.compiling import kernel
+from askwell.information.plain import LANES
 
-__all__ = ["WORD", "logs", "pack", "score"]
+__all__ = ["WORD", "pack", "score"]
 
 WORD = 64  # draws in a word of bits
-
-
-def logs(draws: int) -> np.ndarray:
-    """f(n) = n log n for n up to the number of draws."""
-    n = np.arange(draws + 1, dtype=np.float64)
-    return n * np.log(np.maximum(n, 1))
+IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
 
 
 @intrinsic
@@ -39,7 +37,7 @@ def _ones(typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), code
 
 
-@njit(**JIT)
+@kernel(**IN_ORDER)
 def _sets(p, bits, counts):
     """The draws of one input's `p [k, c]` that vote for each class, as `bits [c, words]`, and how many they are."""
     draws, classes = p.shape
@@ -63,7 +61,7 @@ def _sets(p, bits, counts):
     counts[1] = draws - counts[0]
 
 
-@njit(**JIT)
+@kernel(**IN_ORDER)
 def _own(counts, f):
     """sum_y f(n(y))."""
     total = 0.0
@@ -72,7 +70,7 @@ def _own(counts, f):
     return total
 
 
-@njit(**JIT)
+@kernel(**IN_ORDER)
 def pack(probs, f, bits, counts, own):
     """Targets `probs [m, k, c]` in blocks: `bits [blocks, c, words, m]`, `counts [blocks, c, m]`, `own [blocks, m]`.
 
@@ -87,10 +85,14 @@ def pack(probs, f, bits, counts, own):
             sets[:], held[:] = 0, 0
             held[classes - 1] = probs.shape[1]
         block, place = divmod(j, size)
-        bits[block, :, :, place], counts[block, :, place], own[block, place] = sets, held, _own(held, f)
+        for y in range(classes):
+            for word in range(words):
+                bits[block, y, word, place] = sets[y, word]
+            counts[block, y, place] = held[y]
+        own[block, place] = _own(held, f)
 
 
-@njit(**ANY_ORDER)
+@kernel(**IN_ORDER)
 def _joint_of_two(sets, held, bits, counts, f, both, total):
     """`_joint` for two classes: one count gives all four."""
     words, m = bits.shape[1:]
@@ -102,10 +104,10 @@ def _joint_of_two(sets, held, bits, counts, f, both, total):
     mine, others = np.uint32(held[0]), np.uint32(held[1])
     for j in range(m):
         n, theirs = both[j], counts[0, j]
-        total[j] = f[n] + f[mine - n] + f[theirs - n] + f[others + n - theirs]
+        total[j] = (f[n] + f[mine - n]) + (f[theirs - n] + f[others + n - theirs])
 
 
-@njit(**ANY_ORDER)
+@kernel(**IN_ORDER)
 def _joint(sets, held, bits, counts, f, left, rest, both, total):
     """total[j] = sum_(y, y*) f(n(y, y*)) of a candidate and each target of a block. The three before are scratch."""
     classes, words, m = bits.shape
@@ -140,7 +142,36 @@ def _joint(sets, held, bits, counts, f, left, rest, both, total):
             total[j] += f[left[z, j]]
 
 
-@njit(**JIT)
+@kernel(**IN_ORDER)
+def _weighted(w, v):
+    """sum_j w_j v_j: every eighth term in a sum of its own, these added up in pairs. LANES of them, spelt out.
+
+    As an array the sums would go through memory.
+    """
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    even = v.shape[0] // LANES * LANES
+    for j in range(0, even, LANES):
+        a += w[j] * v[j]
+        b += w[j + 1] * v[j + 1]
+        c += w[j + 2] * v[j + 2]
+        d += w[j + 3] * v[j + 3]
+        e += w[j + 4] * v[j + 4]
+        f += w[j + 5] * v[j + 5]
+        g += w[j + 6] * v[j + 6]
+        h += w[j + 7] * v[j + 7]
+    for j in range(even, v.shape[0]):
+        term, lane = w[j] * v[j], j - even
+        a += term if lane == 0 else 0.0
+        b += term if lane == 1 else 0.0
+        c += term if lane == 2 else 0.0
+        d += term if lane == 3 else 0.0
+        e += term if lane == 4 else 0.0
+        f += term if lane == 5 else 0.0
+        g += term if lane == 6 else 0.0
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@kernel(**IN_ORDER)
 def score(probs, index, f, bits, counts, own, weights, scores, pairs):
     """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `probs[index[i]]`. The targets are as in `Votes`.
 
@@ -161,6 +192,7 @@ def score(probs, index, f, bits, counts, own, weights, scores, pairs):
             for j in range(size):  # in this order: what is known tells nothing, to the bit
                 joint[j] = max(0.0, (joint[j] - own[block, j]) - here) * scale
             if pairs.size:
-                pairs[i, block] = joint
+                for j in range(size):
+                    pairs[i, block, j] = joint[j]
             else:
-                scores[i] += dot(weights[block], joint)
+                scores[i] += _weighted(weights[block], joint)
