@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_matrix
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -13,21 +14,24 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
     VotingClassifier,
 )
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import askwell
 from askwell.models import forest as forest_module
 from askwell.models.forest import ForestModel, ForestPosterior, MembersPosterior, forest
+from askwell.models.linear import LinearModel
 from askwell.seeds import rng_for
 from askwell.testing import check_model
 
@@ -96,6 +100,19 @@ def test_the_estimator_given_is_never_touched():
     assert estimator.random_state == 3
 
 
+@pytest.mark.parametrize("labels", [5, 400])
+def test_numpy_and_the_compiled_walk_come_to_the_same_leaves(monkeypatch, labels):
+    rng = rng_for(0, 0, "walk")
+    x = rng.normal(size=(700, 3)).astype(np.float32).round(1)  # many inputs lie on a threshold
+    y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5)
+    posterior = ForestModel(RandomForestClassifier(20)).fit(x[:labels], y[:labels], rng=rng, classes=[0, 1, 2])
+    found = []
+    for mode in ("wait", "never"):
+        monkeypatch.setenv("ASKWELL_COMPILE", mode)
+        found.append(posterior.predict(x))
+    np.testing.assert_array_equal(*found)
+
+
 def test_other_seeds_give_other_forests():
     x, y = digits()
     model = askwell.as_model(RandomForestClassifier(5))
@@ -116,7 +133,7 @@ def test_one_class_so_far():
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        ([[1.0], [np.nan]], [0, 1], r"x\[1, 0\] is nan.*SimpleImputer"),
+        ([[1.0], [np.inf]], [0, 1], r"x\[1, 0\] is inf. Clip"),
         ([["red"], ["blue"]], [0, 1], "x must hold numbers.*OneHotEncoder"),
         ([1.0, 2.0], [0, 1], "x must be a table"),
         ([[1.0], [2.0]], [], "y must have at least one label"),
@@ -145,11 +162,27 @@ def test_bad_labels_widths_and_estimators_are_refused():
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (LogisticRegression(), r"LogisticRegression is none. Try BaggingClassifier\(.*LinearModel"),
+        (
+            LogisticRegression(),
+            r"LogisticRegression is none. Try askwell.models.linear.LinearModel\(\).*Else askwell.as_model",
+        ),
         (make_pipeline(StandardScaler(), LogisticRegression()), "LogisticRegression is none"),
         (AdaBoostClassifier(), "AdaBoostClassifier is none"),  # has members, but they are no draws
         (OneVsRestClassifier(GaussianNB()), "OneVsRestClassifier is none"),
-        (VotingClassifier([("a", GaussianNB())]), "askwell.models.ensemble for a list"),
+        (
+            GaussianNB(),
+            r"Try askwell.as_model\(GaussianNB\(...\), draws=50\).*or BaggingClassifier\(GaussianNB\(...\), 100\)",
+        ),
+        (
+            VotingClassifier([("a", GaussianNB())]),
+            r"as_model\(CalibratedClassifierCV\(VotingClassifier\(\)\), draws=50\)",
+        ),
+        (LinearSVC(), r"try BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)"),
+        (BaggingClassifier(LinearSVC(), 3), r"Try BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)"),
+        (
+            make_pipeline(StandardScaler(), LinearSVC()),
+            r"BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)",
+        ),
         (RandomForestRegressor(), "is a regressor. For those there is askwell.models.regression"),
         (GridSearchCV(RandomForestClassifier(), {}), "its best_estimator_"),
         (StandardScaler(), "StandardScaler is none"),
@@ -175,8 +208,49 @@ def test_fit_without_rng_is_no_model():
 
 
 def test_members_without_probabilities_are_refused():
-    with pytest.raises(ValueError, match=r"RidgeClassifier has none\. Try CalibratedClassifierCV"):
-        askwell.as_model(BaggingClassifier(RidgeClassifier(), 3)).fit(*digits(40), rng=rng_for(0, 0, "fit"))
+    with pytest.raises(ValueError, match=r"RidgeClassifier has none\. Try BaggingClassifier\(CalibratedClassifierCV"):
+        askwell.as_model(BaggingClassifier(RidgeClassifier(), 3))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        GaussianNB(),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        CalibratedClassifierCV(LinearSVC(), cv=2),
+        StackingClassifier([("a", GaussianNB())], LogisticRegression(), cv=2),
+        VotingClassifier([("a", GaussianNB())], voting="soft"),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+        OneVsRestClassifier(GaussianNB()),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_any_classifier_becomes_a_model_with_draws(estimator):
+    with pytest.raises(ValueError, match=r"draws=50"):
+        askwell.as_model(estimator)
+    x, y = digits(100)
+    posterior = askwell.as_model(estimator, draws=3).fit(x[:, 10:14], y % 2, rng=rng_for(0, 0, "fit"))
+    assert posterior.predict(x[:5, 10:14]).shape == (5, 3, 2)
+
+
+def test_draws_of_what_has_draws_already():
+    assert askwell.as_model(RandomForestClassifier(), draws=7).estimator.n_estimators == 7
+    assert (
+        askwell.as_model(make_pipeline(StandardScaler(), BaggingClassifier()), draws=7).estimator[-1].n_estimators == 7
+    )
+    assert askwell.as_model(LinearModel(), draws=7).draws == 7
+    with pytest.raises(ValueError, match=r"LinearSVC has none\. Try CalibratedClassifierCV"):
+        askwell.as_model(LinearSVC(), draws=7)
+    with pytest.raises(ValueError, match="is a regressor"):
+        askwell.as_model(RandomForestRegressor(), draws=7)
+    with pytest.raises(ValueError, match="is a regressor"):
+        askwell.as_model(LinearRegression(), draws=7)
+    with pytest.raises(ValueError, match="Leave draws= out"):
+        askwell.as_model(ForestModel(RandomForestClassifier()), draws=7)
+    for draws in (0, 1, 2.5, True, "many"):
+        with pytest.raises(ValueError, match="draws must be a whole number from 2"):
+            askwell.as_model(GaussianNB(), draws=draws)
 
 
 def test_members_that_want_two_classes_say_so():
@@ -207,9 +281,9 @@ def test_chunks_do_not_matter(monkeypatch, name):
     np.testing.assert_allclose(posterior.predict(x), whole, atol=1e-7)
     np.testing.assert_allclose(posterior.predict(coo_matrix(x) if name != "pipeline" else x), whole, atol=1e-7)
     late = np.array(x)
-    late[150, 3] = np.nan
+    late[150, 3] = np.inf
     if name != "pipeline":
-        with pytest.raises(ValueError, match=r"x\[150, 3\] is nan"):
+        with pytest.raises(ValueError, match=r"x\[150, 3\] is inf"):
             posterior.predict(late)
 
 

@@ -1,32 +1,38 @@
 """Tables at the door: what comes in comes out as numbers, and refusals say what to do."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import coo_matrix, csr_matrix
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from torch import nn
 
+import askwell
 from askwell.arrays import take
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
+from askwell.models.dropout import DropoutModel
+from askwell.models.ensemble import EnsembleModel, EnsemblePosterior
+from askwell.models.forest import ForestModel
+from askwell.models.gp import GPClassifier, GPRegressor
+from askwell.models.inputs import aligned, check_lengths, column_names, count, features, numbers, sliceable
+from askwell.models.linear import LinearModel, gradient_embeddings
+from askwell.models.regression import RegressionModel
+from askwell.seeds import rng_for
 
 TABLE = np.arange(6.0).reshape(3, 2)
-
-
-class Frame:
-    """As much of a data frame as the door looks at; pandas is not needed to test it."""
-
-    def __init__(self, columns):
-        self.columns = {name: np.asarray(column) for name, column in columns.items()}
-        self.dtypes = {name: column.dtype for name, column in self.columns.items()}
-        self.shape = (len(next(iter(self.columns.values()))), len(columns))
-
-    @property
-    def iloc(self):
-        return self
-
-    def __getitem__(self, index):
-        return Frame({name: column[index] for name, column in self.columns.items()})
-
-    def __array__(self, dtype=None, copy=None):
-        return np.stack([column.astype(object) for column in self.columns.values()], axis=1).astype(dtype)
 
 
 @pytest.mark.parametrize("make", [np.array, np.ndarray.tolist, csr_matrix, coo_matrix])
@@ -40,11 +46,33 @@ def test_tables_of_any_kind(make):
     assert features(x, dtype=np.float64).dtype == np.float64
 
 
-def test_frames():
-    frame = Frame({"age": [1, 2], "size": [0.5, 0.25]})
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_frames(library):
+    frame = library.DataFrame({"age": [1, 2], "size": [0.5, 0.25]})
     np.testing.assert_array_equal(features(take(frame, [1])), [[2, 0.25]])
     with pytest.raises(ValueError, match=r"the columns colour, shape hold text.*OneHotEncoder"):
-        features(Frame({"age": [1, 2], "colour": ["red", "blue"], "shape": ["o", "x"]}))
+        features(library.DataFrame({"age": [1, 2], "colour": ["red", "blue"], "shape": ["o", "x"]}))
+
+
+def test_missing_values_of_nullable_columns_are_missing_values():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.array([1, pd.NA], "Int64")})
+    with pytest.raises(ValueError, match=r"x\[1, 1\] is nan \(column 'b'\). Fill missing values"):
+        features(frame)
+    np.testing.assert_array_equal(features(frame, missing=True), [[1, 1], [2, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pl.DataFrame({"a": [1.0]}).lazy(), r"polars.LazyFrame. Try .collect\(\)"),
+        (pa.table({"a": [1.0]}), r"pyarrow.Table. Try .to_pandas\(\)"),
+        ({"ids": np.zeros((2, 3))}, "x must be a table .* but it is a dict of 'ids'"),
+    ],
+    ids=["lazy", "arrow", "dict"],
+)
+def test_tables_that_have_to_be_turned_into_others(table, words):
+    with pytest.raises(ValueError, match=words):
+        features(table)
 
 
 def test_what_is_right_already_is_not_copied():
@@ -71,7 +99,7 @@ def test_refusals_of_tables(x, words):
         features(x, width=3 if "same order" in words else None, first=7)
 
 
-@pytest.mark.parametrize("x", [3.0, np.float64(3), "text", {"a": [1]}, None])
+@pytest.mark.parametrize("x", [3.0, np.float64(3), "text", {}, {"a": 1}, None])
 def test_what_has_no_rows_cannot_be_counted(x):
     with pytest.raises(ValueError, match="one row per input"):
         count(x)
@@ -93,3 +121,192 @@ def test_lengths():
     check_lengths(csr_matrix(TABLE), [0, 1, 2])
     with pytest.raises(ValueError, match="they have 3 and 2"):
         check_lengths(TABLE, [0, 1])
+
+
+# ---- columns by name -----------------------------------------------------------------------------------------------
+
+X = rng_for(0, 0, "columns").normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+NET = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+MODELS = {
+    "forest": ForestModel(RandomForestClassifier(10)),
+    "extra": ForestModel(ExtraTreesClassifier(10)),
+    "pipeline": ForestModel(make_pipeline(StandardScaler(), RandomForestClassifier(10))),
+    "bag": ForestModel(BaggingClassifier(LogisticRegression(), 5)),
+    "bag of some features": ForestModel(BaggingClassifier(GaussianNB(), 5, max_features=2)),
+    "linear": LinearModel(draws=20),
+    "gp": GPClassifier(draws=20),
+    "ensemble": EnsembleModel(LogisticRegression(), draws=3),
+    "dropout": DropoutModel(NET, draws=5),
+    "regression forest": RegressionModel(RandomForestRegressor(10)),
+    "regression bag": RegressionModel(BaggingRegressor(LinearRegression(), 5)),
+    "regression gp": GPRegressor(draws=20),
+}
+
+
+def frame(library, x=X, names=("a", "b", "c")):
+    return library.DataFrame({name: column for name, column in zip(names, x.T, strict=True)})  # noqa: C416
+
+
+def fitted(model, x):
+    return model.fit(x, X[:, 0] if getattr(model, "regression", False) else Y, rng=rng_for(0, 0, "fit"))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # scikit-learn's, of arrays after frames
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_are_matched_by_name(name, library):
+    posterior, x = fitted(MODELS[name], frame(library)), frame(library)
+    expected = posterior.predict(x)
+    np.testing.assert_array_equal(posterior.predict(x[["c", "a", "b"]]), expected)
+    np.testing.assert_array_equal(posterior.predict(X), expected)  # an array has no names: by position
+    for other, words in (
+        (x[["a", "b"]], "columns of the fit, 'a', 'b', 'c', but 'c' is missing"),
+        (frame(library, names=("a", "b", "C ")), r"'c' is missing \(did you mean 'C ' for 'c'\?\).*'C ' was not there"),
+        (frame(library, np.hstack([X, Y[:, None]]), ("a", "b", "c", "label")), r"'label' was not there.*Try x\[\['a'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            posterior.predict(other)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "gp" in name])
+def test_closed_forms_match_columns_too(name):
+    posterior, x = fitted(MODELS[name], frame(pd)), frame(pd)
+    mixed = x[["b", "c", "a"]]
+    np.testing.assert_array_equal(posterior.epig(mixed, mixed[:5]), posterior.epig(x, x[:5]))
+    np.testing.assert_array_equal(posterior.covariance(x, mixed), posterior.covariance(x, x))
+    if hasattr(posterior, "top_epig"):
+        np.testing.assert_array_equal(posterior.top_epig(mixed, mixed[:5], 3)[0], posterior.top_epig(x, x[:5], 3)[0])
+
+
+def test_a_reference_and_embeddings_match_columns_too():
+    x, mixed = frame(pd) * [1, 10, 100], (frame(pd) * [1, 10, 100])[["c", "a", "b"]]
+    one, two = (fitted(LinearModel(draws=10, reference=reference), x[:60]) for reference in (x, mixed))
+    np.testing.assert_array_equal(one.scale, two.scale)
+    np.testing.assert_array_equal(one.mean_predict(mixed), one.mean_predict(x))
+    np.testing.assert_array_equal(gradient_embeddings(one, mixed).residuals, gradient_embeddings(one, x).residuals)
+
+
+def test_classifiers_that_are_fitted_already_match_columns_too():
+    posterior = EnsemblePosterior.of([LogisticRegression().fit(frame(pd), Y)])
+    np.testing.assert_array_equal(posterior.predict(frame(pd)[["c", "a", "b"]]), posterior.predict(frame(pd)))
+
+
+def test_a_pipeline_that_picks_columns_by_name_is_left_to_do_so():
+    steps = ColumnTransformer([("numbers", "passthrough", ["a", "b"])])
+    for model in (
+        ForestModel(make_pipeline(steps, RandomForestClassifier(10))),
+        EnsembleModel(make_pipeline(steps, LogisticRegression()), draws=3),
+    ):
+        posterior, x = fitted(model, frame(pd)), frame(pd)
+        np.testing.assert_array_equal(
+            posterior.predict(x.assign(more=1)[["more", "c", "b", "a"]]), posterior.predict(x)
+        )
+        np.testing.assert_array_equal(posterior.predict(x[["b", "a"]]), posterior.predict(x))  # c is not looked at
+        with pytest.raises(ValueError, match="missing"):
+            posterior.predict(x[["a", "c"]])
+
+
+def test_a_learner_matches_targets_and_inputs_by_name():
+    x = frame(pd)
+    learners = [
+        askwell.Learner(RandomForestClassifier(20), x, targets=given) for given in (x[:20], x[:20][["c", "b", "a"]])
+    ]
+    for learner in learners:
+        learner.tell(range(30), Y[:30])
+    assert learners[0].ask(3) == learners[1].ask(3)
+    np.testing.assert_array_equal(learners[0].predict_proba(x[["b", "a", "c"]]), learners[1].predict_proba(x))
+    renamed = askwell.Learner(RandomForestClassifier(20), x, targets=x[:20].rename(columns={"a": "aa"}))
+    renamed.tell(range(30), Y[:30])
+    with pytest.raises(ValueError, match=r"'a' is missing .did you mean 'aa' for 'a'"):
+        renamed.ask()
+
+
+def test_names_that_are_counted_or_not_alone():
+    counted = pd.DataFrame(X)
+    assert column_names(counted) is None  # pandas has counted them itself
+    assert aligned(counted, ("a", "b", "c")) is counted
+    twice = pd.DataFrame(X, columns=["a", "a", "b"])
+    assert aligned(twice, ("a", "a", "b")) is twice
+    with pytest.raises(ValueError, match="more than once"):
+        aligned(twice, ("a", "b", "a"))
+
+
+# ---- bags of frames ------------------------------------------------------------------------------------------------
+
+
+def mixed_frame(library):
+    colour = np.array(["red", "green", "blue"])[rng_for(0, 0, "colour").integers(3, size=60)]
+    return library.DataFrame({"a": X[:, 0], "colour": colour, "b": X[:, 1]}), (colour == "red").astype(int)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_bags_of_pipelines_are_given_the_frame(library):
+    x, y = mixed_frame(library)
+    encode = ColumnTransformer([("colour", OneHotEncoder(), ["colour"]), ("numbers", "passthrough", ["a", "b"])])
+    model = askwell.as_model(BaggingClassifier(make_pipeline(encode, LogisticRegression()), 7))
+    posterior = model.fit(x, y, rng=rng_for(0, 0, "fit"))
+    whole = posterior.predict(x)
+    assert whole.shape == (60, 7, 2)
+    assert ((whole.mean(axis=1)[:, 1] > 0.5) == y).mean() > 0.95
+    np.testing.assert_array_equal(posterior.predict(x[["b", "colour", "a"]]), whole)
+    again = model.fit(x, y, rng=rng_for(0, 0, "fit")).predict(x)
+    np.testing.assert_array_equal(again, whole)
+
+
+def test_bags_of_boosting_see_categories_and_missing_values():
+    x, y = mixed_frame(pd)
+    x = x.assign(colour=x.colour.astype("category"), a=x.a.where(x.a < 1))
+    boosting = Boosting(max_iter=5, min_samples_leaf=2)
+    posterior = askwell.as_model(BaggingClassifier(boosting, 5)).fit(x, y, rng=rng_for(0, 0, "fit"))
+    assert all(member.is_categorical_.tolist() == [False, True, False] for member in posterior.members)
+    assert ((posterior.predict(x).mean(axis=1)[:, 1] > 0.5) == y).mean() > 0.95
+
+
+def test_bags_respect_the_features_of_each_member_in_frames(monkeypatch):
+    x, y = mixed_frame(pd)
+    x = x.assign(colour=x.colour.astype("category"))
+    bag = BaggingClassifier(Boosting(max_iter=3, min_samples_leaf=2), 6, max_features=2, max_samples=0.5)
+    posterior = askwell.as_model(bag).fit(x, y, rng=rng_for(0, 0, "fit"))
+    assert [len(inputs) for inputs in posterior.inputs] == [2] * 6
+    whole = posterior.predict(x)
+    monkeypatch.setattr("askwell.models.forest.ROWS", 7)
+    np.testing.assert_array_equal(posterior.predict(x), whole)
+
+
+def test_a_bag_of_what_takes_no_text_says_so():
+    x, y = mixed_frame(pd)
+    with pytest.raises(
+        ValueError, match=r"LogisticRegression.*whose columns 'colour' hold text.*pipeline inside the bag"
+    ):
+        askwell.as_model(BaggingClassifier(LogisticRegression(), 3)).fit(x, y, rng=rng_for(0, 0, "fit"))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(15, random_state=0),
+        RandomForestClassifier(15, random_state=0, max_samples=0.7),
+        ExtraTreesClassifier(15, random_state=0),
+        BaggingClassifier(Boosting(max_iter=3, min_samples_leaf=2), 5, random_state=0),
+    ],
+    ids=["forest", "other forest", "extra", "bag"],
+)
+@pytest.mark.parametrize("learnt", [True, False], ids=["fitted with", "fitted without"])
+def test_missing_values_go_where_scikit_learn_sends_them(estimator, learnt):
+    holes = X.copy()
+    holes[rng_for(0, 0, "holes").random(X.shape) < 0.3] = np.nan
+    x = holes if learnt else X
+    posterior = ForestModel(estimator).fit(x, Y, rng=rng_for(0, 0, "fit"))
+    rng = rng_for(0, 0, "fit")
+    states = sorted(name for name in estimator.get_params() if name.endswith("random_state"))
+    theirs = estimator.set_params(**{name: int(rng.integers(2**31)) for name in states}).fit(x.astype(np.float32), Y)
+    np.testing.assert_allclose(
+        posterior.predict(holes).mean(axis=1), theirs.predict_proba(holes.astype(np.float32)), atol=1e-6
+    )
+
+
+def test_members_that_cannot_take_missing_values_say_so():
+    holes = np.where(X > 1, np.nan, X)
+    with pytest.raises(ValueError, match="contains NaN"):
+        askwell.as_model(BaggingClassifier(LogisticRegression(), 3)).fit(holes, Y, rng=rng_for(0, 0, "fit"))

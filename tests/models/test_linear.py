@@ -1,4 +1,4 @@
-"""The linear model: scikit-learn's mode, units, prior scales, and predictions in chunks. Draws: test_laplace.py."""
+"""The linear model: scikit-learn's mode, units, prior scales, and predictions in chunks. Draws: test_tempered.py."""
 
 import pickle
 import tracemalloc
@@ -56,7 +56,7 @@ def test_same_rng_same_posterior_and_other_rng_other_draws():
     x, y = labelled(10, 20, 3)
     first, again, other = fit(x, y), fit(x, y), fit(x, y, step=1)
     np.testing.assert_array_equal(first.weights, again.weights)
-    np.testing.assert_allclose(first.mean, other.mean, atol=1e-6)
+    np.testing.assert_allclose(first.mean, other.mean, atol=0.1)  # other folds, so other weights of the scales
     assert np.abs(first.weights - other.weights).max() > 0.1
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(x), first.predict(x))
 
@@ -83,9 +83,10 @@ def test_mode_is_scikit_learns(n, d, c, intercept):
 def test_auto_is_small_where_there_is_nothing_to_learn_and_large_where_there_is():
     rng = rng_for(0, 0, "noise")
     x = rng.normal(size=(200, 10))
-    noise = fit(x, rng.integers(0, 2, 200), draws=2)
+    noise = fit(x, np.arange(200) % 2, draws=2)
     clear = fit(x, (x[:, 0] > 0).astype(int), draws=2)
-    assert noise.prior_scale < 1 < 5 < clear.prior_scale
+    assert noise.prior_scale < 2 < 5 < clear.prior_scale
+    assert clear.temper < noise.temper
 
 
 def test_auto_predicts_digits_about_as_well_as_the_best_scale():
@@ -93,7 +94,7 @@ def test_auto_predicts_digits_about_as_well_as_the_best_scale():
     train, test = np.split(rng_for(0, 0, "split").permutation(len(x)), [100])
 
     def loss(scale):
-        probs = fit(x[train], y[train], prior_scale=scale, draws=2, classes=range(10)).mean_predict(x[test])
+        probs = fit(x[train], y[train], prior_scale=scale, draws=200, classes=range(10)).predict(x[test]).mean(axis=1)
         return -np.log(probs[np.arange(len(test)), y[test]]).mean()
 
     assert loss("auto") < min(loss(s) for s in (0.3, 1.0, 3.0, 10.0, 30.0)) + 0.1
@@ -111,7 +112,8 @@ def test_inputs_outside_the_span_of_the_data_have_the_priors_variance():
     x = np.eye(10, dtype=np.float32)
     posterior = fit(x[:3], [0, 1, 2], prior_scale=1.2, draws=20_000, intercept=False, standardise=False)
     odds = log_odds(posterior, np.concatenate([x[3:], 3 * x[:3]]))
-    np.testing.assert_allclose(odds[:7].var(axis=1), 2 * 1.2**2 / 10, rtol=0.05)
+    square = np.mean(np.square(posterior.temper)) * 2 * 1.2**2 / 10
+    assert (odds[:7].var(axis=1) > square).all()  # draws of several tempers vary more than their typical one
     np.testing.assert_allclose(odds[:7].mean(axis=1), 0, atol=0.02)
     assert np.abs(np.corrcoef(odds) - np.eye(10))[:7].max() < 0.03  # and nothing to do with each other
     assert (odds[7:9].var(axis=1) < 0.99 * 9 * 2 * 1.2**2 / 10).all()  # inside it labels have told something

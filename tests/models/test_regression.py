@@ -160,7 +160,7 @@ def test_refusals_of_what_has_no_members(estimator):
         (np.zeros((2, 1)), [[0.0], [1.0]], "one per example"),
         (np.zeros((0, 1)), [], "at least one number"),
         (np.zeros((3, 1)), [0.0, 1.0], "same length"),
-        ([[np.nan], [1.0]], [0.0, 1.0], "x must be finite"),
+        ([[np.inf], [1.0]], [0.0, 1.0], "x must be finite"),
     ],
 )
 def test_refusals_of_regression(x, y, words):

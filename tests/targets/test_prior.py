@@ -155,6 +155,48 @@ def test_estimates_are_near_the_truth_and_calibration_is_what_em_needs(scale):
         assert l1["em as it is"] > 3 * l1["em"]
 
 
+def chosen_world(seed, *, chosen):
+    """Three Gaussian classes with the true p(y|x) of a pool, 300 labels of it at random or those of highest entropy,
+    and targets with another class mix: (predictions of targets, of labelled, labels, of the pool, the target mix)."""
+    rng = rng_for(seed, 0, "chosen")
+    centres, mix, later = np.array([[0, 0], [1.5, 0], [0, 1.5]]), np.array([0.9, 0.07, 0.03]), np.array([0.5, 0.3, 0.2])
+
+    def world(n, prior):
+        codes = rng.choice(3, n, p=prior)
+        x = centres[codes] + rng.normal(size=(n, 2))
+        return softmax(np.log(mix) - ((x[:, None] - centres) ** 2).sum(-1) / 2), codes
+
+    (pool, codes), (targets, _) = world(3000, mix), world(2000, later)
+    unsure = np.argsort((pool * np.log(pool)).sum(axis=1))[:300]
+    asked = unsure if chosen else rng.permutation(3000)[:300]
+    return targets, pool[asked], codes[asked], pool, later
+
+
+def test_labels_chosen_by_entropy_need_the_prior_behind_the_predictions():
+    errors = {"random": [], "chosen": [], "source": [], "frequencies": []}
+    for seed in range(5):
+        targets, held, labels, pool, truth = chosen_world(seed, chosen=False)
+        errors["random"].append(estimate_prior(targets, held, labels) - truth)
+        targets, held, labels, pool, truth = chosen_world(seed, chosen=True)
+        with pytest.warns(UserWarning, match="look chosen"):
+            errors["chosen"].append(estimate_prior(targets, held, labels) - truth)
+        errors["source"].append(estimate_prior(targets, held, labels, source=pool) - truth)
+        errors["frequencies"].append(
+            estimate_prior(targets, held, labels, source=pool.mean(axis=0), calibrate=False) - truth
+        )
+    l1 = {name: np.abs(found).sum(axis=1).mean() for name, found in errors.items()}
+    assert l1["random"] < 0.2
+    assert l1["chosen"] > 0.4
+    assert l1["source"] < 0.2
+    assert l1["frequencies"] < 0.1
+
+
+def test_black_box_estimates_of_chosen_labels_are_warned_of_with_a_source_too():
+    targets, held, labels, pool, _ = chosen_world(0, chosen=True)
+    with pytest.warns(UserWarning, match="look chosen"):
+        estimate_prior(targets, held, labels, method="bbse", source=pool)
+
+
 @pytest.mark.parametrize("method", ["bbse", "em"])
 def test_a_class_without_a_label_gets_nothing_and_a_warning(method):
     sure = np.eye(3)
@@ -174,6 +216,8 @@ def test_a_class_without_a_label_gets_nothing_and_a_warning(method):
         ({"held_out_labels": [0]}, r"one label per held-out row, \[2\]"),
         ({"held_out_labels": [0, 2]}, "column numbers from 0 to 1"),
         ({"held_out_labels": ["a", "b"]}, "classes.index"),
+        ({"source": [0.2, 0.3, 0.5]}, "source must have the 2 classes"),
+        ({"source": [0.2, 0.3]}, "source must hold probabilities"),
     ],
 )
 def test_estimates_of_nonsense(change, message):

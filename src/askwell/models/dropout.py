@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import Array
+from askwell.models.inputs import aligned, column_names
 from askwell.models.masks import LAYERS, Dropped
 from askwell.models.passes import Ask, Passes, passes, with_outputs
 from askwell.models.protocol import check_rng, class_codes
@@ -102,7 +103,7 @@ class DropoutModel:
         masks_seed, net_seed = (int(seed) for seed in rng.integers(2**63, size=2))
         with seeded(net_seed, device=device):
             net = self._fresh(len(known)).to(device)
-            door = _Door(arrays(x), net)
+            door = _Door(x, net)
             data = door.labelled(x, codes, device)
             held = validation or self.validation
             checked = None if held is None else door.labelled(held[0], class_codes(held[1], known)[0], device)
@@ -140,7 +141,12 @@ class _Door:
 
     def __init__(self, x: Any, net: Any) -> None:
         self.ids = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in net.modules())
-        self.shape = mapped(lambda part: tuple(part.shape[1:]), x)
+        self.names = column_names(x)
+        self.shape = mapped(lambda part: tuple(part.shape[1:]), arrays(x))
+
+    def arrays(self, x: Any) -> Any:
+        """Inputs as arrays; the columns of a data frame in the order of the fit."""
+        return arrays(aligned(x, self.names))
 
     def tensors(self, x: Any, device: str) -> Any:
         """Inputs as tensors; numbers must have the shape of the fit's, ids may be of any length."""
@@ -157,7 +163,7 @@ class _Door:
 
     def labelled(self, x: Any, codes: np.ndarray, device: str) -> tuple[Any, Tensor]:
         """Inputs and labels as tensors."""
-        x = arrays(x)
+        x = self.arrays(x)
         if count(x) != len(codes):
             raise ValueError(
                 f"x and y must be of the same length, but they have {count(x)} and {len(codes)}. Give one label for "
@@ -184,7 +190,7 @@ class DropoutPosterior:
 
         Needs memory for the answer and for one pass, however many inputs there are.
         """
-        x = arrays(x)
+        x = self.door.arrays(x)
         like = next(iter(x.values())) if isinstance(x, dict) else x
         shape = (count(x), self.draws, len(self.classes))
         tensors, device = isinstance(like, torch.Tensor), chosen_device(self.device)
@@ -221,7 +227,7 @@ def gradient_embeddings(posterior: DropoutPosterior, x: Any) -> np.ndarray:
     >>> gradient_embeddings(posterior, [[0.0], [0.5], [1.0]]).shape           # [n, c*h]
     (3, 64)
     """
-    x, device = arrays(x), chosen_device(posterior.device)
+    x, device = posterior.door.arrays(x), chosen_device(posterior.device)
 
     def work(way: Passes, span: slice, several: list[range]) -> np.ndarray:
         now, hidden = posterior.door.tensors(rows(x, span), device), list[Tensor]()

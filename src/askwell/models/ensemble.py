@@ -11,8 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans, take
-from askwell.models.forest import check_can, seeded_copy, several_classes
-from askwell.models.inputs import check_lengths, count, sliceable
+from askwell.models.forest import check_can, last_step, picks_columns, seeded_copy, several_classes
+from askwell.models.inputs import Names, check_lengths, column_names, count, sliceable
+from askwell.models.labels import encoded
 from askwell.models.protocol import check_rng, class_codes
 
 __all__ = ["EnsembleModel", "EnsemblePosterior"]
@@ -45,6 +46,11 @@ class EnsembleModel:
     def __post_init__(self) -> None:
         if self.draws < 1 or (isinstance(self.estimator, Sequence) and not self.estimator):
             raise ValueError("an ensemble must have at least one draw. Try ten or more: one knows no uncertainty.")
+        for estimator in self.estimator if isinstance(self.estimator, Sequence) else [self.estimator]:
+            if isinstance(estimator, type) and hasattr(estimator, "fit"):
+                raise ValueError(f"estimator must be an object, but it is a class. Try {estimator.__name__}().")
+            if hasattr(estimator, "get_params"):
+                check_can(estimator, "predict_proba")
 
     def fit(
         self, x: Any, y: Any, *, rng: np.random.Generator, classes: Sequence[Any] | None = None
@@ -54,16 +60,16 @@ class EnsembleModel:
         x = sliceable(x)
         check_lengths(x, codes)
         check_rng(rng)
-        members = []
+        labels, members = encoded(codes, known, declared=classes is not None), []
         for make in self._makers():
             chosen = _resample(codes, rng) if self.bootstrap else np.arange(len(codes))
-            member = make(rng)
+            member = labels.applied(make(rng))
             with several_classes(member, codes, known):
-                members.append(member.fit(take(x, chosen), codes[chosen]))
+                members.append(member.fit(take(x, chosen), labels.y[chosen]))
         for member in members:
             check_can(member, "predict_proba")
-        columns = tuple(np.asarray(member.classes_, np.intp) for member in members)
-        return EnsemblePosterior(known, tuple(members), columns)
+        columns = tuple(labels.columns_of(member) for member in members)
+        return EnsemblePosterior(known, tuple(members), columns, column_names(x))
 
     def _makers(self) -> list[Callable[[np.random.Generator], Any]]:
         given = self.estimator if isinstance(self.estimator, Sequence) else [self.estimator] * self.draws
@@ -78,6 +84,7 @@ class EnsemblePosterior:
     classes: tuple[Any, ...]
     members: tuple[Any, ...]
     columns: tuple[np.ndarray, ...]  # the classes each member knows, as column numbers
+    names: Names = None  # of the columns of the fit
 
     @staticmethod
     def of(classifiers: Sequence[Any], *, classes: Sequence[Any] | None = None) -> "EnsemblePosterior":
@@ -99,11 +106,13 @@ class EnsemblePosterior:
         seen = [_known(member, classes) for member in classifiers]
         _, known = class_codes([label for labels in seen for label in labels], classes)
         columns = tuple(np.array([known.index(label) for label in labels], np.intp) for labels in seen)
-        return EnsemblePosterior(known, tuple(classifiers), columns)
+        names = getattr(classifiers[0], "feature_names_in_", None)
+        return EnsemblePosterior(known, tuple(classifiers), columns, None if names is None else tuple(names))
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32; x is what the members take."""
-        x = sliceable(x)
+        by_name = any(picks_columns(last_step(member)[0]) for member in self.members)
+        x = sliceable(x, names=self.names, by_name=by_name)
         out = np.zeros((count(x), len(self.members), len(self.classes)), np.float32)
         for span in spans(len(out), ROWS):
             part = take(x, span)

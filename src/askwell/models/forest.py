@@ -14,7 +14,17 @@ import numpy as np
 
 from askwell.arrays import spans, take
 from askwell.models.growing import grown_trees
-from askwell.models.inputs import check_lengths, count, features, sliceable
+from askwell.models.inputs import (
+    Names,
+    check_lengths,
+    column_names,
+    count,
+    features,
+    is_frame,
+    other_columns,
+    sliceable,
+)
+from askwell.models.labels import Encoding, encoded
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 
 __all__ = [
@@ -25,10 +35,15 @@ __all__ = [
     "check_can",
     "forest",
     "is_pipeline",
+    "is_single_classifier",
     "last_step",
+    "needs_frame",
+    "picks_columns",
     "seeded_copy",
     "several_classes",
+    "some_columns",
     "transformed",
+    "with_members",
 ]
 
 ROWS = 2**14  # inputs predicted at a time: copies and the insides of members must not grow with the pool
@@ -73,12 +88,16 @@ class ForestModel:
         codes, known = class_codes(y, classes)
         check_lengths(x, codes)
         check_rng(rng)
-        x = x if is_pipeline(self.estimator) else features(x)
-        copy = seeded_copy(self.estimator, rng)
-        if (trees := grown_trees(copy, x, codes)) is not None:
-            return _tree_posterior(trees, None, x.shape[1], np.unique(codes).tolist(), known)
+        labels = encoded(codes, known, declared=classes is not None)
+        names, copy = column_names(x), labels.applied(seeded_copy(self.estimator, rng))
+        if needs_frame(self.estimator, x):
+            with several_classes(self.estimator, codes, known):
+                return _bag_of_frames(copy, x, labels, names, rng)
+        x = x if is_pipeline(self.estimator) else features(x, missing=True)
+        if (trees := grown_trees(copy, x, labels.y)) is not None:
+            return _tree_posterior(trees, None, x.shape[1], labels.columns, known, names)
         with several_classes(self.estimator, codes, known):
-            return _posterior(*last_step(copy.fit(x, codes)), known)
+            return _posterior(*last_step(copy.fit(x, labels.y)), labels, names)
 
 
 @final
@@ -92,15 +111,17 @@ class ForestPosterior:
     steps: Any  # of a pipeline, or None
     width: int  # features
     trees: Any  # askwell.models.trees.Trees
+    names: Names = None  # of the columns of the fit
 
     def predict(self, x: Any) -> np.ndarray:
-        """Class probabilities `[n, k, c]`, float32."""
+        """Class probabilities `[n, k, c]`, float32; missing values, NaN, go where each tree has learnt to send them."""
         from askwell.models.trees import leaf_values
 
-        x = sliceable(x)
+        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         out = np.empty((count(x), *self.trees.shape), np.float32)
         for span in spans(len(out), ROWS):
-            part = features(transformed(self.steps, take(x, span)), width=self.width, first=span.start)
+            part = transformed(self.steps, take(x, span))
+            part = features(part, width=self.width, first=span.start, missing=True)
             leaf_values(self.trees, part, out=out[span])
         return out
 
@@ -112,19 +133,22 @@ class MembersPosterior:
 
     classes: tuple[Any, ...]
     steps: Any  # of a pipeline, or None
-    width: int  # features
+    width: int | None  # features; None: members are given frames as they are
     members: tuple[Any, ...]
     inputs: tuple[Any, ...]  # the features each member looks at
     columns: tuple[Any, ...]  # the classes each member knows, as column numbers
+    names: Names = None  # of the columns of the fit
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32."""
-        x = sliceable(x)
+        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         out = np.zeros((count(x), len(self.members), len(self.classes)), np.float32)
         for span in spans(len(out), ROWS):
-            part = features(transformed(self.steps, take(x, span)), width=self.width, first=span.start)
+            part = transformed(self.steps, take(x, span))
+            if self.width is not None:
+                part = features(part, width=self.width, first=span.start, missing=True)
             for k, (member, inputs, columns) in enumerate(zip(self.members, self.inputs, self.columns, strict=True)):
-                out[span, k, columns] = member.predict_proba(part[:, inputs])
+                out[span, k, columns] = member.predict_proba(some_columns(part, inputs))
         return out
 
 
@@ -148,6 +172,13 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
     _, last = last_step(estimator)
     name, kind = type(last).__name__, _kind(last)
     if hasattr(type(last), "estimators_samples_") and kind == of[:-1]:
+        member = getattr(last, "estimator", None)
+        if of == "classifiers" and hasattr(member, "get_params") and not hasattr(member, "predict_proba"):
+            inner = type(member).__name__
+            raise ValueError(
+                f"every member must have predict_proba(x), but {inner} has none. Try {name}(CalibratedClassifierCV("
+                f"{inner}()), 100)."
+            )
         return
     if kind == "neither":
         words = f"{name} is none."
@@ -155,16 +186,36 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
         room = "askwell.as_model" if kind == "classifier" else "askwell.models.regression.RegressionModel"
         words = f"{name} is a {kind}. For those there is {room}."
     elif hasattr(last, "best_estimator_") or hasattr(last, "refit"):
-        words = f"{name} is a search. Give what it has found, its best_estimator_."
+        words = (
+            f"{name} is a search. Give what it has found, its best_estimator_, or askwell.as_model(search, draws=50), "
+            "which searches for each of 50 bootstrap samples of the labels."
+        )
     elif of == "regressors":
         words = f"{name} is none. Try BaggingRegressor({name}(...), 100), or RegressionPosterior.of(a list of fits)."
     else:
-        words = (
-            f"{name} is none. Try BaggingClassifier({name}(...), 100), whose members see different samples of the "
-            "labels; or askwell.models.linear.LinearModel(), which is Bayesian; or askwell.models.ensemble for a list "
-            "of classifiers."
-        )
+        words = f"{name} is none. {_ways_to_draws(estimator, last)}"
     raise ValueError(f"estimator must be a forest or a bag of {of}, whose members are the draws, but {words}")
+
+
+def _ways_to_draws(estimator: Any, last: Any) -> str:
+    """What a classifier without draws can be made into, the best first."""
+    name = type(last).__name__
+    whole = "estimator" if is_pipeline(estimator) else f"{name}(...)"
+    if not hasattr(estimator, "predict_proba"):
+        return (
+            f"It gives no probabilities either: try BaggingClassifier(CalibratedClassifierCV({name}()), 100), or "
+            f"askwell.as_model(CalibratedClassifierCV({name}()), draws=50)."
+        )
+    copies = (
+        f"askwell.as_model({whole}, draws=50), which fits 50 copies to bootstrap samples of the labels, or "
+        f"BaggingClassifier({whole}, 100)"
+    )
+    if ".linear_model" in type(last).__module__:
+        return (
+            "Try askwell.models.linear.LinearModel(), which is Bayesian: bootstrap samples of a linear model are no "
+            f"posterior. Else {copies}."
+        )
+    return f"Try {copies}."
 
 
 def _kind(estimator: Any) -> str:
@@ -175,12 +226,27 @@ def _kind(estimator: Any) -> str:
     return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else "neither"
 
 
+def is_single_classifier(estimator: Any) -> bool:
+    """Whether it is a classifier without members that are draws."""
+    _, last = last_step(estimator)
+    return _kind(last) == "classifier" and not hasattr(type(last), "estimators_samples_")
+
+
+def with_members(estimator: Any, draws: int) -> Any:
+    """A copy of a forest, a bag or a pipeline that ends in one, with so many members; what is none is refused."""
+    from sklearn.base import clone
+
+    check_bag(estimator, of="classifiers")
+    name = f"{estimator.steps[-1][0]}__n_estimators" if is_pipeline(estimator) else "n_estimators"
+    return clone(estimator).set_params(**{name: draws})
+
+
 def check_can(member: Any, what: str) -> None:
     """Refuse a member without the method."""
     if not hasattr(member, what):
         raise ValueError(
             f"every member must have {what}(x), but {type(member).__name__} has none. "
-            + ("Try CalibratedClassifierCV around it." if what == "predict_proba" else "")
+            + (f"Try CalibratedClassifierCV({type(member).__name__}())." if what == "predict_proba" else "")
         )
 
 
@@ -203,6 +269,42 @@ def transformed(steps: Any, x: Any) -> Any:
     return x if steps is None or len(steps) == 0 else steps.transform(x)
 
 
+def picks_columns(steps: Any) -> bool:
+    """Whether the first of a pipeline's steps picks the columns of a frame by name itself: a ColumnTransformer does."""
+    while is_pipeline(steps) and len(steps):
+        steps = steps[0]
+    return hasattr(steps, "transformers")
+
+
+def needs_frame(estimator: Any, x: Any) -> bool:
+    """Whether x is a table that a bag's members must be given as it is, and not as numbers.
+
+    A bag makes an array of a frame, in which its members cannot find columns by name, nor categories. Trees look at
+    numbers only.
+    """
+    member: Any = getattr(estimator, "estimator", None)
+    if not hasattr(member, "get_params") or hasattr(estimator, "criterion"):  # not a bag, but a forest or a pipeline
+        return False
+    if not is_frame(x):
+        return getattr(getattr(x, "dtype", None), "kind", "") == "O" and is_pipeline(member)
+    return bool(other_columns(x)) or any(_names_columns(*param) for param in member.get_params().items())
+
+
+def _names_columns(name: str, value: Any) -> bool:
+    """Whether a parameter may say which columns of a frame are meant, by name."""
+    last = name.rpartition("__")[2]
+    if last in ("categorical_features", "cat_features"):
+        return isinstance(value, list | tuple) and any(isinstance(each, str) for each in value)
+    return last in ("transformers", "func")  # of a ColumnTransformer, of a FunctionTransformer
+
+
+def some_columns(x: Any, index: Any) -> Any:
+    """The columns of a table at these places; the table itself if they are all of them, in order."""
+    if len(index) == x.shape[1] and np.array_equal(index, np.arange(len(index))):
+        return x
+    return x.iloc[:, index] if hasattr(x, "iloc") else x[:, index]
+
+
 def seeded_copy(estimator: Any, rng: np.random.Generator) -> Any:
     """An unfitted copy whose every random_state is drawn from rng: scikit-learn takes whole numbers, no generators."""
     from sklearn.base import clone
@@ -212,26 +314,55 @@ def seeded_copy(estimator: Any, rng: np.random.Generator) -> Any:
     return copy.set_params(**{name: int(rng.integers(2**31)) for name in names})
 
 
-def _posterior(steps: Any, fitted: Any, classes: tuple[Any, ...]) -> Posterior:
+def _posterior(steps: Any, fitted: Any, labels: Encoding, names: Names) -> Posterior:
     members = fitted.estimators_
     for member in members:
         check_can(member, "predict_proba")
-    width, seen = fitted.n_features_in_, [int(code) for code in fitted.classes_]
+    width, classes = fitted.n_features_in_, labels.classes
     if all(hasattr(member, "tree_") for member in members) and not hasattr(fitted, "estimators_features_"):
-        return _tree_posterior([member.tree_ for member in members], steps, width, seen, classes)
+        return _tree_posterior([member.tree_ for member in members], steps, width, labels.columns, classes, names)
     inputs = tuple(getattr(fitted, "estimators_features_", [np.arange(width)] * len(members)))
-    columns = tuple(np.array([seen[int(code)] for code in member.classes_]) for member in members)
-    return MembersPosterior(classes, steps, width, tuple(members), inputs, columns)
+    columns = tuple(labels.columns_of(member) for member in members)
+    return MembersPosterior(classes, steps, width, tuple(members), inputs, columns, names)
+
+
+def _bag_of_frames(bag: Any, x: Any, labels: Encoding, names: Names, rng: np.random.Generator) -> MembersPosterior:
+    """The members of a bag, fitted to the rows and columns of a data frame that the bag would give them.
+
+    The bag itself is only asked which rows and columns those are: it would turn the frame into an array. A sample that
+    lacks a class gets an example of it, since most classifiers refuse a single class.
+    """
+    from sklearn.base import clone
+    from sklearn.dummy import DummyClassifier
+
+    sampler = clone(bag).set_params(estimator=DummyClassifier(), oob_score=False)
+    sampler.fit(np.zeros(x.shape), labels.y)
+    members, inputs, other = [], tuple(sampler.estimators_features_), other_columns(x) if is_frame(x) else []
+    for chosen, columns in zip(sampler.estimators_samples_, inputs, strict=True):
+        lacking = np.setdiff1d(labels.y, labels.y[chosen])
+        more = [int(rng.choice(np.flatnonzero(labels.y == code))) for code in lacking]
+        rows = np.concatenate([chosen, np.array(more, np.intp)]).astype(np.intp)
+        part = some_columns(take(x, rows), columns)
+        try:
+            members.append(seeded_copy(bag.estimator, rng).fit(part, labels.y[rows]))
+        except (TypeError, ValueError) as fault:
+            raise ValueError(
+                f"{type(bag.estimator).__name__}, a member of the bag, cannot learn from this table"
+                + (f", whose columns {', '.join(map(repr, other))} hold text or something else" if other else "")
+                + f": {fault} Encode categories first, in a pipeline inside the bag or in front of it."
+            ) from fault
+    columns = tuple(labels.columns_of(member) for member in members)
+    return MembersPosterior(labels.classes, None, None, tuple(members), inputs, columns, names)
 
 
 def _tree_posterior(
-    trees: list[Any], steps: Any, width: int, seen: Sequence[int], classes: tuple[Any, ...]
+    trees: list[Any], steps: Any, width: int, seen: Sequence[int], classes: tuple[Any, ...], names: Names
 ) -> ForestPosterior:
-    """Of scikit-learn's trees, which know the classes with the codes `seen` only."""
+    """Of scikit-learn's trees, which know the classes of the columns `seen` only."""
     from askwell.models.trees import pack_trees
 
     values = [spread(_shares(tree.value[:, 0, :]), seen, len(classes)) for tree in trees]
-    return ForestPosterior(classes, steps, width, pack_trees(trees, values))
+    return ForestPosterior(classes, steps, width, pack_trees(trees, values), names)
 
 
 def _shares(values: np.ndarray) -> np.ndarray:

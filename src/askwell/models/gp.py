@@ -10,7 +10,7 @@ a fit takes milliseconds and a posterior is a few kilobytes.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, ClassVar, final
 from warnings import warn
 
 import numpy as np
@@ -21,7 +21,7 @@ from askwell.information import gaussian, probit
 from askwell.models import gp_top
 from askwell.models.gp_inference import Sites, ep, regression, variational
 from askwell.models.gp_kernel import Kernel, learnt, spectrum
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
+from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng, class_codes
 from askwell.seeds import rng_for
 
@@ -67,14 +67,14 @@ class GPClassifier:
         codes, known = class_codes(y, classes)
         _check_two(known)
         check_rng(rng)
-        x = _inputs(x, codes, self.kernel)
+        names, x = column_names(x), _inputs(x, codes, self.kernel)
         signs, infer = 2.0 * codes - 1, INFERENCE[self.inference]
         kernel = learnt(self.kernel, None, x, lambda gram, _: infer(gram, signs))[0] if self.learn else self.kernel
         sites = infer(kernel(x, x), signs)
         if not sites.converged:
             warn(f"{self.inference} did not converge with {kernel}. Try a smaller scale.", RuntimeWarning, stacklevel=2)
         seed = int(rng.integers(SEEDS))
-        return GPPosterior(known, Process(kernel, x, sites, seed, self.draws, self.frequencies))
+        return GPPosterior(known, Process(kernel, x, sites, seed, self.draws, self.frequencies, names))
 
 
 @final
@@ -93,6 +93,8 @@ class GPRegressor:
     array([0.   , 1.343])
     """
 
+    regression: ClassVar[bool] = True  # labels are numbers
+
     kernel: Kernel = UNIT
     noise: float = 0.1
     learn: bool = False
@@ -109,14 +111,13 @@ class GPRegressor:
         """The posterior given inputs `[n, features]` and numbers `[n]`."""
         y = numbers(y)
         check_rng(rng)
-        x = _inputs(x, y, self.kernel)
+        names, x = column_names(x), _inputs(x, y, self.kernel)
         offset, unit = (float(y.mean()), float(y.std()) or 1.0) if self.normalise else (0.0, 1.0)
         kernel, noise, y = self.kernel, self.noise, (y - offset) / unit
         if self.learn:
             kernel, noise = learnt(kernel, noise, x, lambda gram, noise: regression(gram, y, noise))
-        process = Process(
-            kernel, x, regression(kernel(x, x), y, noise), int(rng.integers(SEEDS)), self.draws, self.frequencies
-        )
+        sites, seed = regression(kernel(x, x), y, noise), int(rng.integers(SEEDS))
+        process = Process(kernel, x, sites, seed, self.draws, self.frequencies, names)
         return GPRegressionPosterior(process, noise * unit**2, offset, unit)
 
 
@@ -131,10 +132,11 @@ class Process:
     seed: int
     draws: int
     frequencies: int
+    names: Names = None  # of the columns of the fit
 
     def parts(self, x: Any, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, `x [n, features]` there, checked), `size` rows at a time; float64 copies do not grow with x."""
-        x, width = sliceable(x), self.x.shape[1]
+        x, width = sliceable(x, names=self.names), self.x.shape[1]
         for span in spans(count(x), max(1, size)):
             yield span, features(take(x, span), width=width, first=span.start, dtype=np.float64)
 
@@ -150,7 +152,7 @@ class Process:
 
     def covariance(self, x: Any, x2: Any) -> np.ndarray:
         """Covariance of f at all pairs, `[n, features], [m, features] -> [n, m]`."""
-        x2 = features(x2, width=self.x.shape[1], dtype=np.float64)
+        x2 = features(sliceable(x2, names=self.names), width=self.x.shape[1], dtype=np.float64)
         white = self.sites.whiten(self.kernel(self.x, x2))
         covariance = np.empty((count(x), len(x2)))
         for span, part in self.parts(x, BLOCK // len(self.x)):

@@ -13,7 +13,7 @@ from askwell.information.probit_bounds import Rows
 from askwell.information.probit_bounds import top_epig as top_epig_of_latents
 from askwell.models.gp_inference import Sites
 from askwell.models.gp_kernel import Kernel
-from askwell.models.inputs import features
+from askwell.models.inputs import Names, features, sliceable
 
 __all__ = ["Latents", "rough_covariance", "top_epig"]
 
@@ -31,6 +31,10 @@ class Latents(Protocol):
     @property
     def x(self) -> np.ndarray:
         """The labelled inputs, [labels, features]."""
+
+    @property
+    def names(self) -> Names:
+        """The names of their columns."""
 
     @property
     def sites(self) -> Sites:
@@ -57,7 +61,9 @@ def top_epig(
     array([1])
     """
     width = process.x.shape[1]
-    x, targets = (features(each, width=width, dtype=np.float64) for each in (x, targets))
+    x, targets = (
+        features(sliceable(each, names=process.names), width=width, dtype=np.float64) for each in (x, targets)
+    )
     (mean, variance), (target_mean, target_variance) = process.latent(x), process.latent(targets)
     rough, error = rough_covariance(process, x, targets)
     best, scores = top_epig_of_latents(

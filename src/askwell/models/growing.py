@@ -26,8 +26,8 @@ FREE = {  # parameters that may have any value from this one on; the others must
 def grown_trees(forest: Any, x: np.ndarray, y: np.ndarray) -> list[Any] | None:
     """The `tree_` of each member that `forest.fit(x, y)` would have, or None where the forest is not a plain one.
 
-    `x` is float32 `[n, d]` and finite, `y` has codes. With `n_jobs` the work is spread over askwell's threads. None is
-    also the answer where scikit-learn's builder, which is not public, is not the one known here.
+    `x` is float32 `[n, d]`, `y` has codes. With `n_jobs` the work is spread over askwell's threads. None is also the
+    answer where values are missing, and where scikit-learn's builder, which is not public, is not the one known here.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> x, y = np.arange(6, dtype=np.float32)[:, None], np.array([0, 0, 0, 1, 1, 1])
@@ -42,7 +42,7 @@ def grown_trees(forest: Any, x: np.ndarray, y: np.ndarray) -> list[Any] | None:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.utils import check_random_state
 
-    if type(forest) is not RandomForestClassifier or not _is_plain(forest):
+    if type(forest) is not RandomForestClassifier or not _is_plain(forest) or np.isnan(x).any():
         return None
     seeds = check_random_state(forest.random_state).randint(np.iinfo(np.int32).max, size=forest.n_estimators)
     several = 1 if forest.n_jobs in (None, 1) else threads()

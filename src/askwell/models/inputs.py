@@ -1,23 +1,46 @@
-"""Inputs at the models' door: what can be a table of numbers, cut into rows, checked, and refused with a reason."""
+"""Inputs at the models' door: what can be a table of numbers, cut into rows, checked, and refused with a reason.
 
-from typing import Any
+Columns of a data frame are known by name, as in scikit-learn: a posterior keeps the names of its fit (`column_names`)
+and `sliceable` brings later frames into that order. An array has no names and is taken by position.
+"""
+
+import difflib
+from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["check_lengths", "count", "features", "numbers", "sliceable"]
+__all__ = [
+    "Names",
+    "aligned",
+    "check_lengths",
+    "check_table",
+    "column_names",
+    "count",
+    "features",
+    "is_frame",
+    "numbers",
+    "other_columns",
+    "sliceable",
+]
+
+Names: TypeAlias = tuple[Any, ...] | None
+"""The columns of a data frame, in order; None of anything that has no names."""
 
 
-def features(x: Any, *, width: int | None = None, first: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    """`x [n, features]` as numbers, finite and of the width the model was fitted with.
+def features(
+    x: Any, *, width: int | None = None, first: int = 0, dtype: Any = np.float32, missing: bool = False
+) -> np.ndarray:
+    """`x [n, features]` as numbers, finite (or, with `missing`, NaN) and of the width the model was fitted with.
 
     Where x is a part of a longer table, `first` is the number of its first row there, for the words of a refusal.
 
     >>> features([[1, 2], [3, 4]], width=2)
     array([[1., 2.], [3., 4.]], dtype=float32)
     """
+    check_table(x)
     try:
         with np.errstate(over="ignore"):  # too large for the dtype: infinite, and refused below
-            array = np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype)  # sparse, from an encoder
+            array = np.asarray(_plain(x, dtype), dtype)
     except (TypeError, ValueError) as fault:
         raise ValueError(_no_numbers(x, fault)) from None
     if array.ndim != 2 or (width is not None and array.shape[1] != width):
@@ -27,9 +50,13 @@ def features(x: Any, *, width: int | None = None, first: int = 0, dtype: Any = n
         )
     if array.shape[1] == 0:
         raise ValueError(f"x must have at least one feature, but its shape is {array.shape}.")
-    if not np.isfinite(array).all():
-        row, column = (int(axis[0]) for axis in np.nonzero(~np.isfinite(array)))
+    wrong = ~np.isfinite(array) if not missing else np.isinf(array)
+    if wrong.any():
+        row, column = (int(axis[0]) for axis in np.nonzero(wrong))
         found = f"x[{first + row}, {column}] is {array[row, column]}"
+        names = column_names(x)
+        if names is not None:
+            found += f" (column {names[column]!r})"
         if array[row, column] == array[row, column]:  # not NaN
             raise ValueError(f"x must be finite, in {array.dtype}, but {found}. Clip or rescale that feature.")
         raise ValueError(
@@ -42,8 +69,12 @@ def features(x: Any, *, width: int | None = None, first: int = 0, dtype: Any = n
 def _no_numbers(x: Any, fault: Exception) -> str:
     if isinstance(x, list | tuple) and "inhomogeneous" in str(fault):
         return "x must be a table [inputs, features], but its rows have different lengths."
-    kinds = getattr(x, "dtypes", {})  # of a data frame
-    names = [str(name) for name, kind in kinds.items() if _is_text(kind)] if hasattr(kinds, "items") else []
+    if isinstance(x, dict):
+        return (
+            f"x must be a table [inputs, features], but it is a dict of {', '.join(map(repr, x))}. This model takes "
+            "one table of numbers; networks (askwell.models.dropout) take a dict of arrays by name."
+        )
+    names = [str(name) for name in other_columns(x)] if is_frame(x) else []
     which = f"the columns {', '.join(names)} hold" if names else "some of it is"
     return (
         f"x must hold numbers, but {which} text or something else. Encode categories first, for instance in a "
@@ -51,8 +82,25 @@ def _no_numbers(x: Any, fault: Exception) -> str:
     )
 
 
-def _is_text(kind: Any) -> bool:
-    return getattr(kind, "kind", "O") not in "biuf"
+def other_columns(x: Any) -> list[Any]:
+    """The columns of a data frame that hold no numbers: text, categories, times."""
+    return [name for name, kind in zip(x.columns, x.dtypes, strict=True) if not _is_number(kind)]
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether a column of this dtype holds numbers: of pandas, or of polars, whose dtypes are told by their names."""
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return getattr(kind, "kind", "O") in "biuf"
+
+
+def _plain(x: Any, dtype: Any) -> Any:
+    """The inputs as something that NumPy makes numbers of: dense, and pandas' missing values as NaN."""
+    if hasattr(x, "toarray"):  # sparse, from an encoder
+        return x.toarray()
+    if is_frame(x) and hasattr(x, "isna"):
+        return x.to_numpy(dtype, na_value=np.nan)
+    return x
 
 
 def _reshaped(array: np.ndarray, width: int | None) -> str:
@@ -81,13 +129,111 @@ def numbers(y: Any) -> np.ndarray:
     return values
 
 
-def sliceable(x: Any) -> Any:
-    """The inputs as something to `take` rows from: sparse matrices by rows, the rest as it is."""
-    return x.tocsr() if hasattr(x, "tocsr") else x
+def sliceable(x: Any, *, names: Names = None, by_name: bool = False) -> Any:
+    """The inputs as something to `take` rows from: sparse matrices by rows, frames with the columns `names` in order.
+
+    With `by_name` the model picks columns by name itself, and frames with other columns are left to it.
+    """
+    check_table(x)
+    return x.tocsr() if hasattr(x, "tocsr") else aligned(x, names, by_name=by_name)
+
+
+# ---- columns by name -----------------------------------------------------------------------------------------------
+
+
+def is_frame(x: Any) -> bool:
+    """Whether x is a data frame of pandas, polars or their like."""
+    return hasattr(x, "columns") and hasattr(x, "dtypes") and hasattr(x, "to_numpy")
+
+
+def column_names(x: Any) -> Names:
+    """The names of a data frame's columns, in order; None for arrays, and for a frame whose columns are just counted.
+
+    >>> column_names(np.zeros((2, 3))) is None
+    True
+    """
+    names = tuple(x.columns) if is_frame(x) else None
+    return None if names == tuple(range(len(names or ()))) else names
+
+
+def aligned(x: Any, names: Names, *, by_name: bool = False) -> Any:
+    """The inputs, a data frame's columns in the order of `names`; a frame with other columns is refused.
+
+    Without names on either side columns go by position, as in scikit-learn. With `by_name`, whoever gets x picks its
+    columns by name itself, and a frame with other columns is passed on as it is.
+    """
+    given = column_names(x)
+    if names is None or given is None or given == names:
+        return x
+    if len(given) == len(names) == len({*names}) and {*given} == {*names}:
+        return x[list(names)]
+    if by_name:
+        return x
+    raise ValueError(_other_columns(given, names))
+
+
+def _other_columns(given: tuple[Any, ...], names: tuple[Any, ...]) -> str:
+    missing = [name for name in names if name not in given]
+    extra = [name for name in given if name not in names]
+    parts = []
+    if missing:
+        parts.append(f"{_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing{_near(missing, extra)}")
+    if extra:
+        parts.append(f"{_listed(extra)} {'was' if len(extra) == 1 else 'were'} not there in the fit")
+    if not parts:
+        parts.append(f"its columns are {_listed(given)}, and names that occur more than once cannot tell them apart")
+    remedy = "Rename or add what is missing." if missing else f"Try x[{list(names)!r}]." if len(names) <= 8 else ""
+    return f"x must have the columns of the fit, {_listed(names)}, but {', and '.join(parts)}. {remedy}".rstrip()
+
+
+def _near(missing: list[Any], extra: list[Any]) -> str:
+    """Which of the columns that are there may be meant."""
+    spelt = {str(name).lower().strip(): name for name in extra}
+    pairs = [
+        f"{spelt[near[0]]!r} for {name!r}"
+        for name in missing
+        if (near := difflib.get_close_matches(str(name).lower().strip(), spelt, n=1))
+    ]
+    return f" (did you mean {', '.join(pairs)}?)" if pairs else ""
+
+
+def _listed(names: Any) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown) if len(shown) <= 12 else ", ".join([*shown[:12], f"... ({len(shown)} in all)"])
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def check_table(x: Any, *, name: str = "x") -> None:
+    """Refuse tables that rows cannot be taken of here, with the call that makes one of them that can."""
+    kind = f"{type(x).__module__.partition('.')[0]}.{type(x).__name__}"
+    remedy = _REMEDIES.get(kind)
+    if remedy is not None:
+        raise ValueError(f"{name} must be an array or a data frame of pandas or polars, but it is a {kind}. {remedy}")
+
+
+_REMEDIES = {
+    "polars.LazyFrame": "Try .collect() first.",
+    "pyarrow.Table": "Try .to_pandas(), or polars.from_arrow(table).",
+    "pyarrow.RecordBatch": "Try .to_pandas(), or polars.from_arrow(batch).",
+    "duckdb.DuckDBPyRelation": "Try .df(), or .pl().",
+    "dask.DataFrame": "Try .compute() first.",
+}
 
 
 def count(x: Any) -> int:
-    """How many inputs there are in an array, a sparse matrix, a data frame or a list."""
+    """How many inputs there are in an array, a sparse matrix, a data frame, a list or a dict of arrays.
+
+    >>> count({"input_ids": np.zeros((3, 5)), "attention_mask": np.ones((3, 5))})
+    3
+    """
+    check_table(x)
+    if isinstance(x, dict) and x:
+        sizes = {name: count(part) for name, part in x.items()}
+        if len({*sizes.values()}) > 1:
+            raise ValueError(f"x must be a dict of arrays with equally many rows, but they have {sizes}.")
+        return next(iter(sizes.values()))
     shape = getattr(x, "shape", None)
     if shape is None and hasattr(x, "__len__") and not isinstance(x, str | dict):
         return len(x)

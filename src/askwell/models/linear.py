@@ -1,8 +1,8 @@
 """Bayesian multinomial logistic regression: the fast default for text and embeddings.
 
 p(y=j|x,W) = softmax_j(Wᵀφ(x)) with φ(x) = [1, standardised x / √d] `[D]` and the prior w_j ~ N(0, s² I) for each of c
-classes, so s is the prior standard deviation of a typical input's logit whatever d is. The posterior is Laplace's
-(`laplace.py`), which takes it for Gaussian; that is all that is approximate.
+classes, so s is the prior standard deviation of a typical input's logit whatever d is. Both s and the posterior's
+width about its mode are chosen by how well they predict labels held out (`tempered.py`).
 """
 
 import math
@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from askwell.arrays import spans, take, threads, whole_power
+from askwell.arrays import one_thread_each, spans, take, threads, whole_power
 from askwell.information.bounds import Screen
-from askwell.models.inputs import check_lengths, count, features, sliceable
-from askwell.models.laplace import laplace, one_thread_each
+from askwell.models.inputs import Names, check_lengths, column_names, count, features, sliceable
 from askwell.models.protocol import check_rng, class_codes
+from askwell.models.tempered import tempered_posterior
 
 __all__ = ["GradientEmbeddings", "LinearModel", "LinearPosterior", "gradient_embeddings"]
 
@@ -32,10 +32,11 @@ BLOCK = 2**20  # logits in one chunk of predict: 4 MiB of float32, so that the p
 @final
 @dataclass(frozen=True)
 class LinearModel:
-    """Logistic regression with `draws` samples of its Laplace posterior; a hundred are few for EPIG of ten classes.
+    """Logistic regression with `draws` samples of its tempered posterior; a hundred are few for EPIG of ten classes.
 
-    `prior_scale` s is a number, or "auto": the maximum of Laplace's log evidence, log p(y|s) = log p(y|W_MAP)
-    - |W_MAP|² / 2s² - ½ log det(s² H), plus a weak log-normal belief about s that settles it while labels are few.
+    `prior_scale` s is a number, or "auto": draws of several scales, each in proportion to how well it predicts labels
+    held out, times a weak log-normal belief about s that settles it while labels are few. The draws' spread about their
+    mode is chosen in the same way.
     `standardise` takes the mean off each feature and divides it by its standard deviation, both of the labelled inputs,
     or better of `reference`, any inputs, such as the pool. Standard deviations of few inputs are noise, so they are
     shrunk towards each other (empirical Bayes) as far as that noise explains their differences.
@@ -67,21 +68,21 @@ class LinearModel:
         codes, known = class_codes(y, classes)
         check_lengths(x, codes)
         check_rng(rng)
-        x = features(x)
-        centre, scale = self._units(x)
+        names, x = column_names(x), features(x)
+        centre, scale = self._units(x, names)
         rows = _augmented((x.astype(np.float64) - centre) / scale, self.intercept)  # [n, D]
         chosen = None if self.prior_scale == "auto" else self.prior_scale
-        found = laplace(rows, np.eye(len(known))[codes], draws=self.draws, rng=rng, scale=chosen)
-        weights, mode = np.ascontiguousarray(found.weights, np.float32), found.mode.astype(np.float32)
+        drawn = tempered_posterior(rows, codes, len(known), draws=self.draws, rng=rng, scale=chosen)
+        weights, mean = np.ascontiguousarray(drawn.weights, np.float32), drawn.mean.astype(np.float32)
         units = centre.astype(np.float32), scale.astype(np.float32)
-        return LinearPosterior(known, *units, weights, mode, found.scale, found.log_evidence)
+        return LinearPosterior(known, *units, weights, mean, drawn.scale, drawn.temper, names)
 
-    def _units(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _units(self, x: np.ndarray, names: Names) -> tuple[np.ndarray, np.ndarray]:
         """What is taken off the features, and what they are divided by, √d included; `[d]` both."""
         d = x.shape[1]
         if not self.standardise:
             return np.zeros(d), np.full(d, math.sqrt(d))
-        given = sliceable(x if self.reference is None else self.reference)
+        given = x if self.reference is None else sliceable(self.reference, names=names)
         given = features(take(given, slice(None, None, 1 + count(given) // REFERENCE_ROWS)), width=d)
         return given.mean(axis=0, dtype=np.float64), _deviations(given) * math.sqrt(d)
 
@@ -89,7 +90,7 @@ class LinearModel:
 @final
 @dataclass(frozen=True)
 class LinearPosterior:
-    """Weights drawn from the Laplace posterior."""
+    """Weights drawn from the posterior."""
 
     concurrent: ClassVar[bool] = True
 
@@ -97,13 +98,17 @@ class LinearPosterior:
     centre: np.ndarray  # [d]
     scale: np.ndarray  # [d]
     weights: np.ndarray  # [D, c, k]  of the standardised features; with an intercept D = d + 1 and it comes first
-    mean: np.ndarray  # [D, c]  the posterior mode
-    prior_scale: float
-    log_evidence: float  # Laplace's log p(y | x, prior_scale)
+    mean: np.ndarray  # [D, c]  the posterior mode; with several prior scales, the mean of their modes
+    prior_scale: float  # where there are several, their geometric mean
+    temper: float  # the spread of the draws about their mode, of what the curvature's bound gives; the geometric mean
+    names: Names = None  # of the columns of the fit
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32, in chunks: beyond the output it holds a few MiB."""
-        x, out = sliceable(x), np.empty((count(x), self.weights.shape[2], len(self.classes)), np.float32)
+        x, out = (
+            sliceable(x, names=self.names),
+            np.empty((count(x), self.weights.shape[2], len(self.classes)), np.float32),
+        )
         self._in_parts(partial(self._set, x, out), len(out))
         return out
 
@@ -112,7 +117,7 @@ class LinearPosterior:
 
         For two classes without writing down what it would say of the others.
         """
-        x = sliceable(x)
+        x = sliceable(x, names=self.names)
         if len(self.classes) != 2:
             return np.arange(count(x)), self.predict(x)
         found = self._in_parts(partial(self._above, x, screen), count(x))
@@ -158,15 +163,15 @@ class LinearPosterior:
         found = predict_two_above(*self._of_two(x, span), self._block, test, index, out)
         return span.start + index[:found], out[:found].copy()
 
-    def _of_two(self, x: Any, span: slice) -> tuple[np.ndarray, ...]:
+    def _of_two(self, x: Any, span: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Inputs, their units, and the weights of the second class less those of the first."""
         part = features(take(x, span), width=len(self.centre), first=span.start).view()
         part.flags.writeable = False  # so that numba compiles for one kind of array
         return part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0]
 
     def mean_predict(self, x: Any) -> np.ndarray:
-        """Class probabilities `[n, c]` at the mode: sharper than the mean of the draws, which is under-confident."""
-        x = sliceable(x)
+        """Class probabilities `[n, c]` at the mode: a little sharper than the mean of the draws."""
+        x = sliceable(x, names=self.names)
         out = np.empty((count(x), len(self.classes)), np.float32)
         for span in spans(len(out), max(1, BLOCK // max(self.mean.shape))):
             out[span] = _softmax(self._inputs(x, span) @ self.mean)
@@ -208,7 +213,7 @@ def gradient_embeddings(posterior: LinearPosterior, x: Any) -> GradientEmbedding
     >>> residuals.shape, phi.shape
     ((3, 2), (3, 2))
     """
-    x = sliceable(x)
+    x = sliceable(x, names=posterior.names)
     residuals = posterior.mean_predict(x)
     residuals[np.arange(len(residuals)), residuals.argmax(axis=1)] -= 1
     return GradientEmbeddings(residuals, posterior._inputs(x, slice(None)))

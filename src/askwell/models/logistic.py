@@ -1,11 +1,15 @@
-"""What a linear model does besides its matrix product, at the pace of memory. Compiled by numba.
+"""What a linear model does besides its matrix product: compiled (`logistic_kernels.py`), or NumPy until that is ready.
 
-NumPy's passes over inputs and logits, exp among them, took most of what a prediction costs. Here each is one pass, and
-exp is a polynomial on the way, right to the last bit or two of float32.
+Either way the same steps in the same order, none of them fused, and the same BLAS: predictions are equal to the bit.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from scipy.linalg.blas import sgemm
+
+from askwell.arrays import spans
+from askwell.compiling import ready
 
 __all__ = ["FAR", "predict_two", "predict_two_above", "set_standardised", "set_two"]
 
@@ -15,13 +19,12 @@ ONE, HALF, TO_POWERS = np.float32(1), np.float32(0.5), np.float32(1 / np.log(2))
 LOG_2_MOST = np.float32(0.693359375)
 LOG_2_REST = np.float32(np.log(2) - 0.693359375)
 # (exp(f) - 1 - f) / f^2 = sum_(n >= 2) f^(n-2) / n!, for |f| <= log(2) / 2, highest first
-HIGH, *_MORE = (np.float32(1 / np.prod(np.arange(1.0, n + 1))) for n in range(8, 1, -1))
-C7, C6, C5, C4, C3, C2 = _MORE
+TERMS = tuple(np.float32(1 / np.prod(np.arange(1.0, n + 1))) for n in range(8, 1, -1))
 BIAS, DIGITS = np.int32(127), np.int32(23)  # of a float32: its exponent's zero, and how far up the exponent is
+SECONDS = 2e-8  # that NumPy takes for a number, beside the matrix product
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def set_standardised(x, centre, scale, out):  # type: ignore[no-untyped-def]
+def set_standardised(x: np.ndarray, centre: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
     """out[i] = (x[i] - centre) / scale for `x [n, d]`, behind ones where `out [n, D]` is wider.
 
     >>> out = np.empty((1, 3), np.float32)
@@ -29,42 +32,13 @@ def set_standardised(x, centre, scale, out):  # type: ignore[no-untyped-def]
     >>> out
     array([[1., 0., 0.]], dtype=float32)
     """
-    first = out.shape[1] - x.shape[1]
-    for i in range(x.shape[0]):
-        for j in range(first):
-            out[i, j] = ONE
-        for j in range(x.shape[1]):
-            out[i, first + j] = (x[i, j] - centre[j]) / scale[j]
+    if ready(SECONDS * x.size):
+        _kernels().set_standardised(x, centre, scale, out)
+    else:
+        _standardise(x, centre, scale, out)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
-def _two(difference, bits, first, second):  # type: ignore[no-untyped-def]
-    """p(y) of both classes for `difference [k]`; `bits [k]`, int32, is scratch."""
-    draws, powers = difference.shape[0], bits.view(np.float32)
-    for k in range(draws):
-        logit = -min(max(difference[k], -FAR), FAR)
-        power = np.floor(logit * TO_POWERS + HALF)
-        f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
-        series = (((((HIGH * f + C7) * f + C6) * f + C5) * f + C4) * f + C3) * f + C2
-        first[k] = series * (f * f) + f + ONE
-        bits[k] = (np.int32(power) + BIAS) << DIGITS
-    for k in range(draws):
-        odds = first[k] * powers[k]
-        second[k] = ONE / (ONE + odds)
-        first[k] = odds * second[k]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _put(first, second, pairs):  # type: ignore[no-untyped-def]
-    """Both into `pairs [k, 2]`: a loop of its own, or it would not be made of vectors."""
-    flat = pairs.reshape(2 * first.shape[0])
-    for k in range(first.shape[0]):
-        flat[2 * k] = first[k]
-        flat[2 * k + 1] = second[k]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def set_two(difference, out):  # type: ignore[no-untyped-def]
+def set_two(difference: np.ndarray, out: np.ndarray) -> None:
     """out[i, k, y] = p(y) for two classes whose logits differ by `difference [n, k]`, second less first.
 
     With odds e = exp(-difference) of the first class these are e / (1 + e) and 1 / (1 + e).
@@ -75,75 +49,72 @@ def set_two(difference, out):  # type: ignore[no-untyped-def]
     array([[[0.5, 0.5],
             [0. , 1. ]]], dtype=float32)
     """
-    draws = difference.shape[1]
-    bits, first, second = np.empty(draws, np.int32), np.empty(draws, np.float32), np.empty(draws, np.float32)
-    for i in range(difference.shape[0]):
-        _two(difference[i], bits, first, second)
-        _put(first, second, out[i])
+    if ready(SECONDS * difference.size):
+        _kernels().set_two(difference, out)
+    else:
+        _two(difference, out)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def predict_two(x, centre, scale, weights, block, out):  # type: ignore[no-untyped-def]
+def predict_two(
+    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, weights: np.ndarray, block: int, out: np.ndarray
+) -> None:
     """out[i, k, y] = p(y) of `x [n, d]` for two classes, with `weights [D, k]` the second's less the first's.
 
-    So many rows at a time as `block` says, which stay in cache; without Python in between, where threads would wait for
-    each other.
+    So many rows at a time as `block` says, which stay in cache.
     """
-    n, (width, draws) = x.shape[0], weights.shape
-    rows, logits = np.empty((min(block, n), width), np.float32), np.empty((min(block, n), draws), np.float32)
-    for start in range(0, n, block):
-        count = min(block, n - start)
-        set_standardised(x[start : start + count], centre, scale, rows[:count])
-        np.dot(rows[:count], weights, logits[:count])
-        set_two(logits[:count], out[start : start + count])
+    if ready(SECONDS * len(x) * weights.shape[1]):
+        _kernels().predict_two(x, centre, scale, weights, block, out)
+        return
+    rows = np.empty((min(block, len(x)), len(weights)), np.float32)
+    for span in spans(len(x), block):
+        part = rows[: span.stop - span.start]
+        _standardise(x[span], centre, scale, part)
+        # numba's np.dot is a call of SciPy's BLAS, with both matrices turned over: the same call here
+        _two(sgemm(1.0, weights.T, part.T).T, out[span])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def _promise(p, mean, vectors, factor, away):  # type: ignore[no-untyped-def]
-    """|V^T d|^2 + factor |d|^2 with d = p - mean, `vectors [rank, k]`; `away [k]` is scratch."""
-    trace, leading = np.float32(0), 0.0
-    for k in range(p.shape[0]):
-        away[k] = p[k] - mean
-        trace += away[k] * away[k]
-    for v in range(vectors.shape[0]):
-        total = np.float32(0)
-        for k in range(p.shape[0]):
-            total += away[k] * vectors[v, k]
-        leading += np.float64(total) * total
-    return leading + factor * trace
-
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def _total(numbers):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(numbers.shape[0]):
-        total += np.float64(numbers[k])
-    return total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def predict_two_above(x, centre, scale, weights, block, screen, index, out):  # type: ignore[no-untyped-def]
+def predict_two_above(
+    x: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    weights: np.ndarray,
+    block: int,
+    screen: tuple[np.ndarray, float, float],
+    index: np.ndarray,
+    out: np.ndarray,
+) -> int:
     """`predict_two` of the rows that pass a screen, in order: writes `index` and `out`, returns how many they are.
 
-    `screen` is (vectors [rank, k], factor, least), see `askwell.information.bounds.Screen`. The others' probabilities
-    are never written to memory, which takes longer than to find them.
+    `screen` is (vectors [rank, k], factor, least), see `askwell.information.bounds.Screen`. In NumPy all pass: to find
+    out would cost more than it saves.
     """
-    vectors, factor, least = screen
-    n, (width, draws), found = x.shape[0], weights.shape, 0
-    rows, logits = np.empty((min(block, n), width), np.float32), np.empty((min(block, n), draws), np.float32)
-    bits, first = np.empty(draws, np.int32), np.empty(draws, np.float32)
-    second, away = np.empty(draws, np.float32), np.empty(draws, np.float32)
-    for start in range(0, n, block):
-        count = min(block, n - start)
-        set_standardised(x[start : start + count], centre, scale, rows[:count])
-        np.dot(rows[:count], weights, logits[:count])
-        for i in range(count):
-            _two(logits[i], bits, first, second)
-            rarer, mean = second, _total(second) / draws
-            if mean > HALF:  # what is close to one has no digits left for its differences
-                rarer, mean = first, _total(first) / draws
-            if mean > 0 and _promise(rarer, np.float32(mean), vectors, factor, away) >= least * mean * (1 - mean):
-                index[found] = start + i
-                _put(first, second, out[found])
-                found += 1
-    return found
+    if ready(SECONDS * len(x) * weights.shape[1]):
+        return int(_kernels().predict_two_above(x, centre, scale, weights, block, screen, index, out))
+    predict_two(x, centre, scale, weights, block, out)
+    index[: len(x)] = np.arange(len(x))
+    return len(x)
+
+
+def _kernels() -> Any:
+    from askwell.models import logistic_kernels  # here, because it imports numba
+
+    return logistic_kernels
+
+
+def _standardise(x: np.ndarray, centre: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
+    first = out.shape[1] - x.shape[1]
+    out[:, :first] = ONE
+    np.subtract(x, centre, out=out[:, first:])
+    out[:, first:] /= scale
+
+
+def _two(difference: np.ndarray, out: np.ndarray) -> None:
+    logit = -np.clip(difference, -FAR, FAR)
+    power = np.floor(logit * TO_POWERS + HALF)
+    f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
+    series = TERMS[0]
+    for term in TERMS[1:]:
+        series = series * f + term
+    odds = ((series * (f * f) + f) + ONE) * ((power.astype(np.int32) + BIAS) << DIGITS).view(np.float32)
+    second = ONE / (ONE + odds)
+    out[..., 0], out[..., 1] = odds * second, second

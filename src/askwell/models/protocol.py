@@ -12,9 +12,21 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from askwell.arrays import Array
+from askwell.arrays import Array, plain, to_numpy
 
-__all__ = ["Model", "Posterior", "check_rng", "class_codes", "fit_model", "spread", "takes"]
+__all__ = [
+    "Model",
+    "Posterior",
+    "check_classifies",
+    "check_labels",
+    "check_rng",
+    "class_codes",
+    "fit_model",
+    "mean_predict",
+    "predicted",
+    "spread",
+    "takes",
+]
 
 
 @runtime_checkable
@@ -42,14 +54,44 @@ class Model(Protocol):
 
 
 def fit_model(
-    model: Model, x: Any, y: Any, *, rng: np.random.Generator, classes: Sequence[Any] | None = None
+    model: Model,
+    x: Any,
+    y: Any,
+    *,
+    rng: np.random.Generator,
+    classes: Sequence[Any] | None = None,
+    declared: bool = True,
 ) -> Posterior:
-    """`model.fit`, with a column for each of the classes whether or not the model knows of them."""
+    """`model.fit`, with a column for each of the classes whether or not the model knows of them.
+
+    With `declared=False` the classes are merely those of y, in order: others may come.
+    """
     if classes is None:
         return model.fit(x, y, rng=rng)
-    if takes(model.fit, "classes"):
+    if declared and takes(model.fit, "classes"):
         return model.fit(x, y, rng=rng, classes=classes)  # type: ignore[call-arg]
-    return _Spread(model.fit(x, y, rng=rng), tuple(classes))
+    posterior = model.fit(x, y, rng=rng)
+    return posterior if list(posterior.classes) == list(classes) else _Spread(posterior, tuple(classes))
+
+
+def predicted(posterior: Posterior, x: Any) -> np.ndarray:
+    """`posterior.predict(x)` as a NumPy array; a tensor is taken off its graph and its device."""
+    return to_numpy(posterior.predict(x))
+
+
+def check_classifies(model: Any) -> None:
+    """Refuse a regression model where labels are classes."""
+    if getattr(model, "regression", False):
+        raise ValueError(
+            f"model must predict classes, but {type(model).__name__} predicts numbers, which Learner and simulate do "
+            "not ask for yet. Its posterior can be scored by hand: docs/models.md shows how."
+        )
+
+
+def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
+    """p(y|x) `[n, c]`, the mean over the posterior's draws. Whatever predicts, rather than scores, asks here."""
+    mean: np.ndarray = predicted(posterior, x).mean(axis=1)
+    return mean
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
@@ -74,12 +116,13 @@ def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tupl
         raise ValueError(f"y must be a list of labels, one per example, but its shape is {labels.shape}. {hint}")
     if len(labels) == 0:
         raise ValueError("y must have at least one label, but it is empty. Label a few examples of each class first.")
-    named = labels.tolist()
-    missing = [i for i, label in enumerate(named) if label is None or label != label]  # NaN is not itself
+    named = [plain(label) for label in y] if isinstance(y, list | tuple) else labels.tolist()
+    missing = [i for i, label in enumerate(named) if _is_missing(label)]
     if missing:
         raise ValueError(
             f"y must hold labels, but y[{missing[0]}] is {named[missing[0]]}. Leave unlabelled examples out of x and y."
         )
+    check_labels(named, like=[plain(label) for label in classes or ()])
     known = _in_order(named) if classes is None else tuple(classes)
     place = {label: column for column, label in enumerate(known)}
     if len(place) < len(known):
@@ -88,6 +131,43 @@ def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tupl
     if strange:
         raise ValueError(f"y must hold labels of the classes {known}, but {strange[0]!r} is none of them.")
     return np.array([place[label] for label in named], np.intp), known
+
+
+def check_labels(labels: Sequence[Any], *, like: Sequence[Any] = (), name: str = "y") -> None:
+    """Refuse what cannot be classes: fractions, and truth values among numbers, where True would be 1.
+
+    `like` are the classes, or labels that are known already; missing values are for the caller to find.
+
+    >>> check_labels([0.5, 1.0])
+    Traceback (most recent call last):
+    ValueError: y must hold classes, but one is 0.5, a fraction. For numbers to predict there is ...
+    >>> check_labels([1], like=[True, False])
+    Traceback (most recent call last):
+    ValueError: y must hold labels of one kind, but 1 is a number and True is a truth value, ...
+    """
+    first: dict[bool, Any] = {}  # whether it is a truth value -> the first that is, or is a number
+    for label in (*like, *labels):
+        if isinstance(label, float) and not label.is_integer():
+            raise ValueError(
+                f"{name} must hold classes, but one is {label!r}, a fraction. For numbers to predict there is "
+                "askwell.models.regression.RegressionModel; if these are names of classes, make them text."
+            )
+        if isinstance(label, int | float):
+            first.setdefault(isinstance(label, bool), label)
+    if len(first) > 1:
+        number, truth = (first[False], first[True])
+        raise ValueError(
+            f"{name} must hold labels of one kind, but {number!r} is a number and {truth!r} is a truth value, and "
+            "to Python True is 1. Make all of them one or the other."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, which is not itself, and pandas' NA, which will not say."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _in_order(labels: list[Any]) -> tuple[Any, ...]:
@@ -138,4 +218,4 @@ class _Spread:
 
     def predict(self, x: Any) -> Array:
         columns = [self.classes.index(label) for label in self.seen.classes]
-        return spread(np.asarray(self.seen.predict(x)), columns, len(self.classes))
+        return spread(predicted(self.seen, x), columns, len(self.classes))

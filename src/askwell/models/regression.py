@@ -7,13 +7,22 @@ the whole predictive variance right on average where the members were not fitted
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
 from askwell.arrays import spans, take
-from askwell.models.forest import check_bag, check_can, is_pipeline, last_step, seeded_copy, transformed
-from askwell.models.inputs import check_lengths, count, features, numbers, sliceable
+from askwell.models.forest import (
+    check_bag,
+    check_can,
+    is_pipeline,
+    last_step,
+    picks_columns,
+    seeded_copy,
+    some_columns,
+    transformed,
+)
+from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
 
 __all__ = ["RegressionModel", "RegressionPosterior", "noise_variance"]
@@ -40,6 +49,8 @@ class RegressionModel:
     ((30, 20), (30, 20))
     """
 
+    regression: ClassVar[bool] = True  # labels are numbers
+
     estimator: Any
     noise: float | Literal["auto"] = "auto"
 
@@ -53,9 +64,9 @@ class RegressionModel:
         values = numbers(y)
         check_lengths(x, values)
         check_rng(rng)
-        x = sliceable(x) if is_pipeline(self.estimator) else features(x)
+        names, x = column_names(x), sliceable(x) if is_pipeline(self.estimator) else features(x, missing=True)
         fitted = seeded_copy(self.estimator, rng).fit(x, values)
-        posterior = _regression(fitted, x, values)
+        posterior = replace(_regression(fitted, x, values), names=names)
         noise = self._noise(fitted, posterior, x, values, rng) if self.noise == "auto" else float(self.noise)
         return replace(posterior, noise=noise)
 
@@ -86,6 +97,7 @@ class RegressionPosterior:
     width: int | None  # features; None: whatever the members take
     members: "_Trees | _Regressors"
     noise: float  # added to every variance
+    names: Names = None  # of the columns of the fit
 
     @staticmethod
     def of(regressors: Sequence[Any], *, noise: float = 0.0) -> "RegressionPosterior":
@@ -101,16 +113,18 @@ class RegressionPosterior:
             raise ValueError("regressors must hold at least one fitted regressor, but there is none.")
         for member in regressors:
             check_can(member, "predict")
-        return RegressionPosterior(None, None, _Regressors(tuple(regressors), None), float(noise))
+        names = getattr(regressors[0], "feature_names_in_", None)
+        members = _Regressors(tuple(regressors), None)
+        return RegressionPosterior(None, None, members, float(noise), None if names is None else tuple(names))
 
     def predict(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the label, `[n, k]` each, float64: labels may stand far from zero."""
-        x = sliceable(x)
+        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         means = np.empty((count(x), len(self.members)))
         variances = np.empty_like(means)
         for span in spans(len(means), ROWS):
             part = transformed(self.steps, take(x, span))
-            part = part if self.width is None else features(part, width=self.width, first=span.start)
+            part = part if self.width is None else features(part, width=self.width, first=span.start, missing=True)
             means[span], variances[span] = self.members.moments(part)
         variances += self.noise
         return means, variances
@@ -168,7 +182,7 @@ class _Regressors(NamedTuple):
 
     def moments(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         inputs = self.inputs or [None] * len(self.members)
-        parts = [x if columns is None else x[:, columns] for columns in inputs]
+        parts = [x if columns is None else some_columns(x, columns) for columns in inputs]
         means = [np.asarray(member.predict(part)) for member, part in zip(self.members, parts, strict=True)]
         return np.stack(means, axis=1), np.zeros((count(x), len(means)))
 
@@ -181,7 +195,7 @@ def _regression(fitted: Any, x: Any, y: np.ndarray) -> RegressionPosterior:
     inputs = getattr(last, "estimators_features_", [])
     whole = all(np.array_equal(columns, np.arange(width)) for columns in inputs)
     if whole and all(hasattr(member, "tree_") for member in members):
-        return RegressionPosterior(steps, width, _packed(last, features(transformed(steps, x)), y), 0.0)
+        return RegressionPosterior(steps, width, _packed(last, features(transformed(steps, x), missing=True), y), 0.0)
     return RegressionPosterior(steps, width, _Regressors(tuple(members), None if whole else tuple(inputs)), 0.0)
 
 

@@ -1,17 +1,19 @@
-"""One pass through all trees of a forest: rows in cache, nodes packed, no checks per tree. Compiled by numba."""
+"""One pass through all trees of a forest: nodes packed, no checks per tree.
+
+Compiled (`tree_kernels.py`), or in NumPy until that is ready: the same leaves either way.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from askwell.arrays import spans, threads
+from askwell.compiling import ready
 
 __all__ = ["Trees", "leaf_values", "pack_trees"]
 
-WALKERS = 16
-ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
+SECONDS = 2e-8  # that NumPy takes for an input to go from a node to the next
 
 
 class Trees(NamedTuple):
@@ -23,6 +25,7 @@ class Trees(NamedTuple):
     threshold: np.ndarray  # [nodes]  float32: go left where x <= threshold
     children: np.ndarray  # [2 nodes]  uint32: of node i, the left at 2i and the right at 2i + 1
     values: np.ndarray  # [nodes, c]  float32: class probabilities (or the mean and variance of a regression leaf)
+    missing_right: np.ndarray  # [nodes]  whether a missing value goes right
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -45,6 +48,8 @@ def pack_trees(trees: list[Any], values: list[np.ndarray]) -> Trees:
     rounded = threshold.astype(np.float32)
     # x is float32, so x <= threshold is the same question as x <= the largest float32 that is not above it.
     rounded = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    # A split into missing and there has an infinite threshold; nothing that is there is above the largest number.
+    rounded = np.minimum(rounded, np.finfo(np.float32).max)
     return Trees(
         roots.astype(np.uint32),
         np.array([tree.max_depth for tree in trees], np.int32),
@@ -52,40 +57,30 @@ def pack_trees(trees: list[Any], values: list[np.ndarray]) -> Trees:
         rounded.astype(np.float32),
         np.ascontiguousarray(children, np.uint32).ravel(),
         np.ascontiguousarray(np.concatenate(values), np.float32),
+        nodes("missing_go_to_left") == 0,
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _walk(x, roots, depths, feature, threshold, children, values, out):  # type: ignore[no-untyped-def]
-    """WALKERS inputs go down a tree side by side, without a branch: none waits for another's guess to be wrong.
-
-    Always as many, so that the loop over them is unrolled (those past the end walk with the last input, in vain), and
-    unsigned, so that no index is looked at for a minus: together that is twice as fast.
-    """
-    n = out.shape[0]
-    at = np.empty(WALKERS, np.uint32)
-    for start in range(0, n, ROWS):
-        for tree in range(roots.shape[0]):
-            for first in range(start, min(start + ROWS, n), WALKERS):
-                for i in range(WALKERS):
-                    at[i] = roots[tree]
-                for _ in range(depths[tree]):
-                    for i in range(WALKERS):
-                        node = at[i]
-                        right = x[min(first + i, n - 1), feature[node]] > threshold[node]
-                        at[i] = children[2 * node + np.uint32(right)]
-                for i in range(min(WALKERS, n - first)):
-                    for c in range(values.shape[1]):
-                        out[first + i, tree, c] = values[at[i], c]
-
-
 def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
-    """Write the values of the leaves that `x [n, features]`, float32, falls into, to `out [n, k, c]`, float32."""
+    """Write the values of the leaves that `x [n, features]`, float32, falls into, to `out [n, k, c]`, float32.
+
+    A missing value, NaN, goes where the node says: the features are given twice, once with missing values below every
+    threshold and once above, and a node looks at one or the other.
+    """
+    absent = np.isnan(x)
+    if absent.any():
+        feature = (trees.feature + trees.missing_right * np.uint32(x.shape[1])).astype(np.uint32)
+        trees = trees._replace(feature=feature)
+        x = np.concatenate([np.where(absent, np.float32(-np.inf), x), np.where(absent, np.float32(np.inf), x)], axis=1)
     x = np.ascontiguousarray(x, np.float32).view()
     x.flags.writeable = False  # so that numba compiles for one kind of array
+    if not ready(SECONDS * len(x) * int(trees.depths.sum())):
+        _walk(trees, x, out)
+        return
+    from askwell.models.tree_kernels import ROWS, walk
 
     def job(span: slice) -> None:
-        _walk(x[span], *trees, out[span])
+        walk(x[span], *trees[:-1], out[span])  # all but what is said of missing values
 
     workers = threads()
     if workers == 1:
@@ -94,3 +89,15 @@ def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
     chunks = list(spans(len(x), max(ROWS, -(-len(x) // (4 * workers)))))
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(job, chunks))
+
+
+def _walk(trees: Trees, x: np.ndarray, out: np.ndarray) -> None:
+    """`tree_kernels.walk` in NumPy: all inputs down a tree together, one tree after the other."""
+    first = np.arange(len(x)) * x.shape[1]  # of each input, where its features begin
+    flat, feature, children = x.reshape(-1), trees.feature.astype(np.intp), trees.children.astype(np.intp)
+    for tree, (root, depth) in enumerate(zip(trees.roots, trees.depths, strict=True)):
+        at = np.full(len(x), root, np.intp)
+        for _ in range(depth):
+            right = flat[first + feature[at]] > trees.threshold[at]
+            at = children[2 * at + right]
+        out[:, tree] = trees.values[at]

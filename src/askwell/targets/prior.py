@@ -4,7 +4,9 @@ Both assume that only the frequencies differ (label shift): inputs of one class 
 labelled examples and in use.
 """
 
+import math
 import warnings
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -18,6 +20,8 @@ FLOOR = 1e-6  # of a probability before its logarithm: a forest that rules a cla
 ROUNDS = 5000  # of EM at most
 RIDGE = 1.0  # the prior precision of the biases of calibration
 SUM_ROW = 10.0  # how much "the prior sums to one" weighs against one row of the confusion matrix
+SURER = 2 / 3  # of a class's mean doubt: held-out predictions come from models with fewer labels, and are less sure
+ERRORS = 3.0  # standard errors beyond that before held-out labels are taken to have been chosen
 
 
 def class_weights(probs: Array, prior: Array) -> np.ndarray:
@@ -65,17 +69,24 @@ def estimate_prior(
     *,
     method: Literal["em", "bbse"] = "em",
     calibrate: bool = True,
+    source: Array | None = None,
 ) -> np.ndarray:
     """The frequencies p*(y) `[c]` of the classes among unlabelled target inputs.
 
     `target_probs [m, c]` are predictions of the target inputs, `held_out_probs [l, c]` predictions of labelled examples
     *by models that did not learn from them* (cross-validation), `held_out_labels [l]` their labels as column numbers.
 
-    - `"em"`: the q of the highest likelihood prod_i sum_y q(y) p(y|x_i) / p(y), by EM (Saerens et al.), where p(y) are
-      the frequencies of the held-out labels. Only as good as the probabilities: `calibrate` first fits a temperature
-      and a bias per class to the held-out labels.
+    - `"em"`: the q of the highest likelihood prod_i sum_y q(y) p(y|x_i) / p(y), by EM (Saerens et al.), where p(y) is
+      the prior behind p(y|x). Only as good as the probabilities: `calibrate` first fits a temperature and a bias per
+      class to the held-out labels.
     - `"bbse"`: solves sum_y p(predicted = i | y) q(y) = p*(predicted = i) for q >= 0 by least squares (black-box shift
       estimation, Lipton et al.). Needs no good probabilities, but enough labels of every class.
+
+    `source` is the prior behind p(y|x): predictions `[n, c]` of the pool that the labelled examples came from, which
+    are calibrated and averaged, or frequencies `[c]`. By default the frequencies of the held-out labels are taken for
+    it, and they are it only if these were drawn at random. **Labels that were chosen need it**, and `"em"` can use it:
+    `"bbse"` divides by how they are predicted, which is not how the rest of their class is. Where labels of every class
+    are much less surely predicted than the targets, they look chosen, and there is a warning.
 
     A class without a held-out label cannot be estimated: it gets 0, with a warning.
 
@@ -101,13 +112,40 @@ def estimate_prior(
             stacklevel=2,
         )
     codes = np.searchsorted(known, labels)
+    behind = None if source is None else _checked_source(source, held.shape[1])[:, known]
+    if (behind is None or method == "bbse") and _look_chosen(targets, held, codes):
+        warnings.warn(
+            "the held-out labels look chosen, not drawn at random: their classes are predicted much less surely than "
+            "the targets. The estimate may be far off. Give the predictions of the whole pool as source= (with "
+            'method="em"), or labels that were drawn at random.',
+            stacklevel=2,
+        )
     q = np.zeros(held.shape[1])
     if method == "bbse":
         q[known] = _black_box(targets, held, codes, len(known))
+        return q
+    fit: Callable[[np.ndarray], np.ndarray] = _calibration(_share(held[:, known]), codes) if calibrate else _identity
+    if behind is None:
+        prior = np.bincount(codes) / len(codes)
+    elif len(behind) == 1:
+        prior = _share(behind)[0]
     else:
-        p, seen = _share(targets[:, known]), _share(held[:, known])
-        q[known] = _most_likely(_calibrated(p, seen, codes) if calibrate else p, np.bincount(codes) / len(codes))
+        prior = fit(_share(behind)).mean(axis=0)
+    q[known] = _most_likely(fit(_share(targets[:, known])), prior)
     return q
+
+
+def _look_chosen(targets: np.ndarray, held: np.ndarray, codes: np.ndarray) -> bool:
+    """Whether held-out labels of every class are predicted with much more doubt than the targets are on average.
+
+    If inputs of one class look the same in both, the mean doubt 1 - max p of the targets is a mixture of the classes'.
+    """
+    doubt, theirs = 1 - held.max(axis=1), 1 - targets.max(axis=1)
+    classes = [doubt[codes == y] for y in range(int(codes.max()) + 1)]
+    if min(len(rows) for rows in classes) < 2 or len(theirs) < 2:
+        return False
+    error = math.sqrt(theirs.var(ddof=1) / len(theirs) + max(rows.var(ddof=1) / len(rows) for rows in classes))
+    return bool(theirs.mean() < SURER * min(rows.mean() for rows in classes) - ERRORS * error)
 
 
 def _black_box(targets: np.ndarray, held: np.ndarray, codes: np.ndarray, known: int) -> np.ndarray:
@@ -135,8 +173,12 @@ def _most_likely(probs: np.ndarray, source: np.ndarray) -> np.ndarray:
     return q
 
 
-def _calibrated(targets: np.ndarray, held: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """The targets', with logits scaled by a temperature and shifted by a bias per class, fitted to held-out labels."""
+def _identity(probs: np.ndarray) -> np.ndarray:
+    return probs
+
+
+def _calibration(held: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Scales logits by a temperature and shifts them by a bias per class, as fits the held-out labels best."""
     logits, rows = np.log(held), np.arange(len(codes))
     onehot = np.eye(held.shape[1])[codes]
 
@@ -150,7 +192,11 @@ def _calibrated(targets: np.ndarray, held: np.ndarray, codes: np.ndarray) -> np.
     from scipy.optimize import minimize  # here: it takes a while to load
 
     v = minimize(loss, np.zeros(1 + held.shape[1]), jac=True, method="L-BFGS-B").x
-    fitted: np.ndarray = softmax(np.log(targets) * np.exp(v[0]) + v[1:], axis=1)
+
+    def fitted(probs: np.ndarray) -> np.ndarray:
+        calibrated: np.ndarray = softmax(np.log(probs) * np.exp(v[0]) + v[1:], axis=1)
+        return calibrated
+
     return fitted
 
 
@@ -176,6 +222,15 @@ def _checked(name: str, probs: Array) -> np.ndarray:
             f"{p[row].tolist()}. Apply a softmax if these are logits."
         )
     return p
+
+
+def _checked_source(source: Array, c: int) -> np.ndarray:
+    """As rows of probabilities; frequencies make one row."""
+    given = np.asarray(source.cpu() if hasattr(source, "cpu") else source)
+    rows = _checked("source", given[None, :] if given.ndim == 1 else source)
+    if rows.shape[1] != c:
+        raise ValueError(f"source must have the {c} classes of the held-out predictions, but it has {rows.shape[1]}.")
+    return rows
 
 
 def _checked_labels(labels: Array, held: np.ndarray) -> np.ndarray:

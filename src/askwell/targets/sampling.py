@@ -13,6 +13,8 @@ import array_api_compat
 import numpy as np
 
 from askwell.arrays import Array, normalised_weights, take
+from askwell.models.inputs import check_table
+from askwell.models.inputs import count as rows_of
 from askwell.targets.prior import class_weights, effective_size
 from askwell.targets.summary import checked_size, subset, target_bald
 
@@ -62,9 +64,9 @@ class Targets(Protocol):
 def given(x: Any, *, weights: Array | None = None, most: int | None = 1000) -> Targets:
     """Inputs like those the model will meet, which can never be asked: samples of p*(x*).
 
-    `x` is an array, a sparse matrix with rows, a data frame or a list of inputs. `weights` say how much each counts.
-    Where there are more than `most`, each step takes that many by importance sampling (`representatives`), having
-    looked at no more than ten times as many; None takes all of them, always.
+    `x` is an array, a sparse matrix with rows, a data frame, a list of inputs or a dict of arrays. `weights` say how
+    much each counts. Where there are more than `most`, each step takes that many by importance sampling
+    (`representatives`), having looked at no more than ten times as many; None takes all of them, always.
 
     >>> given(np.zeros((5, 2)))
     given(5 inputs)
@@ -121,8 +123,9 @@ def as_targets(value: Any) -> Targets:
     # A data frame has a method `sample` too, and may have a column `fixed`.
     if not hasattr(value, "iloc") and not isinstance(value, type) and isinstance(value, Targets):
         return value
-    if hasattr(value, "iloc") or hasattr(value, "shape") or _is_list(value):
+    if hasattr(value, "iloc") or hasattr(value, "shape") or _is_list(value) or _is_arrays(value):
         return given(value)
+    check_table(value, name="targets")
     kind = type(value).__name__
     remedy = "Try list(targets) if it can be gone through."
     if isinstance(value, Mapping):
@@ -262,6 +265,9 @@ class _ClassPrior:
 
 def _count(x: Any) -> int:
     """How many inputs; refuses what has none, or no rows."""
+    check_table(x)
+    if _is_arrays(x):
+        return rows_of(x)
     shape = getattr(x, "shape", None)
     if shape is None and not _is_list(x):
         raise ValueError(
@@ -285,6 +291,11 @@ def _count(x: Any) -> int:
             "x.reshape(1, -1) if this is one input."
         )
     return n
+
+
+def _is_arrays(x: Any) -> bool:
+    """Whether x is a dict of arrays, as tokenised text comes; a dict of numbers is frequencies of classes."""
+    return isinstance(x, dict) and bool(x) and all(hasattr(part, "shape") and len(part.shape) for part in x.values())
 
 
 def _is_list(x: Any) -> bool:

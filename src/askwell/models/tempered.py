@@ -1,0 +1,165 @@
+"""The posterior of multinomial logistic regression: draws that fit the labels they learnt from, and are calibrated.
+
+Weights w_j ~ N(0, s² I) of c classes, inputs φ `[n, D]`. Three choices make the draws worth asking:
+
+- *The width.* A draw is the mode plus τ δ with δ_j ~ N(0, (I / s² + ½ Φᵀ Φ)⁻¹), centred over classes. The ½ bounds the
+  curvature of the softmax from above (Böhning 1992). The curvature at the mode, p (1 - p), vanishes where the model is
+  sure of its labels, so Laplace's Gaussian is as wide as the prior there: its draws forget the labels.
+- *The temperature τ and the prior scale s*, by cross-validation: a grid of both, each cell weighted by a weak belief
+  times the likelihood of held-out labels under the mean of its draws. The evidence cannot choose them, as it takes the
+  Gaussian for the posterior, and even the exact posterior is under-confident on separable data.
+- *A mixture, not a winner.* Few labels cannot decide between the cells, so each gets draws in proportion to its weight.
+  A class without a label is not tempered: nothing has said how sure to be of it.
+
+n labels see only the span of their n rows: there, r = min(n, D) directions per class are fitted; outside it a draw is
+the prior's, tempered as well. A vector added to all w_j changes no probability, so draws are centred over classes.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh, svd
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from askwell.arrays import one_thread_each
+
+__all__ = ["Tempered", "tempered_posterior"]
+
+SCALES = (0.375, 0.75, 1.5, 3.0, 6.0, 12.0)  # s: the prior standard deviation of a typical input's logit
+TEMPERS = (0.25, 0.5, 1.0)  # τ: deviations from the mode, of those of the bound
+BELIEF = ((6.0, 1.5), (0.5, 1.0))  # log-normal, of s and of τ: (median, standard deviation of the log)
+FOLDS = 5
+HELD_OUT_DRAWS = 32  # that a held-out label is predicted by
+MOST_ROWS = 500  # labels that choose: more would sharpen a choice that is already sharp
+LEAST_WEIGHT = 1e-3  # of a scale that gets draws
+
+
+class Tempered(NamedTuple):
+    """A belief about weights, as draws."""
+
+    weights: np.ndarray  # [D, c, k]
+    mean: np.ndarray  # [D, c]  of the modes, each with the weight of its scale
+    scale: float  # s, the geometric mean
+    temper: float  # τ, the geometric mean
+
+
+def tempered_posterior(
+    rows: np.ndarray, codes: np.ndarray, c: int, *, draws: int, rng: np.random.Generator, scale: float | None = None
+) -> Tempered:
+    """The posterior of weights given inputs φ `[n, D]`, float64, and labels as class numbers `[n]`.
+
+    With a `scale` the prior's is this one; only the temperature is chosen.
+
+    >>> from askwell.seeds import rng_for
+    >>> rows, codes = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> found = tempered_posterior(rows, codes, 2, draws=50, rng=rng_for(0, 0, "fit"), scale=1.0)
+    >>> found.weights.shape, found.mean.round(2)
+    ((1, 2, 50), array([[-0.52,  0.52]]))
+    """
+    scales, truth = np.array(SCALES if scale is None else [float(scale)]), np.eye(c)[codes]
+    with one_thread_each():
+        basis, sizes = _span(rows)  # [D, r], [r]
+        z = rows @ basis  # [n, r]
+        weights = _weights(z, codes, truth, scales, rng)  # [scales, tempers]
+        used = np.flatnonzero(weights.sum(axis=1) >= LEAST_WEIGHT)
+        scales, weights = scales[used], weights[used] / weights[used].sum()
+        modes = np.stack(_modes(z, truth, scales, tolerance=1e-6), axis=-1)  # [r, c, scales]
+        cells = rng.permutation(np.searchsorted(np.cumsum(weights)[:-1], (np.arange(draws) + 0.5) / draws))
+        which, tempers = cells // len(TEMPERS), np.array(TEMPERS)[cells % len(TEMPERS)]  # [k]
+        # no label has said how sure to be of a class that has none
+        tempers = np.where((np.bincount(codes, minlength=c) > 0)[:, None], tempers, 1.0)  # [c, k]
+        deviations = _deviations(basis, sizes, scales[which], c, rng)  # [D, c, k]
+        drawn = np.tensordot(basis, modes, 1)[:, :, which] + tempers * deviations
+    typical = (np.exp(weights.sum(axis=1) @ np.log(scales)), np.exp(weights.sum(axis=0) @ np.log(TEMPERS)))
+    return Tempered(drawn, basis @ (modes @ weights.sum(axis=1)), *map(float, typical))
+
+
+def _span(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An orthonormal basis `[D, r]` that holds the rows, and their singular values `[r]`: Φ = U diag(sizes) basisᵀ."""
+    n, size = rows.shape
+    if n < size:
+        _, sizes, directions = svd(rows, full_matrices=False)
+        return directions.T, sizes
+    squares, basis = eigh(rows.T @ rows)
+    return basis, np.sqrt(np.maximum(squares, 0))
+
+
+def _weights(
+    z: np.ndarray, codes: np.ndarray, truth: np.ndarray, scales: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Weights `[scales, tempers]` of the cells, sum one: the belief times the likelihood of labels held out in turn."""
+    if len(z) > MOST_ROWS:
+        some = rng.choice(len(z), MOST_ROWS, replace=False)
+        z, codes, truth = z[some], codes[some], truth[some]
+    half = rng.standard_normal((HELD_OUT_DRAWS // 2, truth.shape[1]))
+    noise = np.concatenate([half, -half]) * np.array(TEMPERS)[:, None, None]  # [tempers, draws, c]
+    folds, logs = _folds(codes, rng), np.zeros((len(scales), len(TEMPERS)))
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        seen, new = z[~out], z[out]
+        squares, axes = eigh(seen.T @ seen)
+        shares = (new @ axes) ** 2  # [n, r]
+        for i, (s, mode) in enumerate(zip(scales, _modes(seen, truth[~out], scales, tolerance=1e-3), strict=True)):
+            width = np.sqrt((shares / (1 / s**2 + np.maximum(squares, 0) / 2)).sum(axis=1))  # of a logit  [n]
+            probs = softmax((new @ mode)[:, None, None] + width[:, None, None, None] * noise, axis=-1).mean(axis=2)
+            logs[i] += np.log(np.maximum(probs[np.arange(len(new)), :, codes[out]], 1e-12)).sum(axis=0)
+    (typical_s, spread_s), (typical_t, spread_t) = BELIEF
+    logs -= ((np.log(scales) - math.log(typical_s)) / spread_s)[:, None] ** 2 / 2
+    logs -= ((np.log(TEMPERS) - math.log(typical_t)) / spread_t) ** 2 / 2
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _folds(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A fold number for each label, dealt class by class, so that each fold has its share of each class."""
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    folds = np.empty(len(codes), np.intp)
+    folds[order] = np.arange(len(codes)) % min(len(codes), FOLDS)
+    return folds
+
+
+def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: float) -> list[np.ndarray]:
+    """The weights `[r, c]` of most posterior probability for each scale; each search starts at the mode before."""
+    found, weights = [], np.zeros((z.shape[1], truth.shape[1]))
+    for s in scales:
+        weights = s * _mode(s * z, truth, weights / s, tolerance)
+        found.append(weights)
+    return found
+
+
+def _mode(t: np.ndarray, truth: np.ndarray, start: np.ndarray, tolerance: float) -> Any:
+    """Of weights in units of the prior, t = s z, u = w / s. The Hessian is >= I: the error is at most the gradient."""
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        u = flat.reshape(start.shape)
+        logits = t @ u
+        logits -= logits.max(axis=1, keepdims=True)
+        probs = np.exp(logits)
+        total = probs.sum(axis=1, keepdims=True)
+        probs /= total
+        fit = (logits * truth).sum() - np.log(total).sum()
+        probs -= truth
+        return float(0.5 * flat @ flat - fit), (t.T @ probs + u).ravel()
+
+    options = {"maxiter": 2000, "maxfun": 4000, "gtol": tolerance, "ftol": 1e-15}
+    return minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)
+
+
+def _deviations(
+    basis: np.ndarray, sizes: np.ndarray, scales: np.ndarray, c: int, rng: np.random.Generator
+) -> np.ndarray:
+    """A draw of N(0, (I / s² + ½ Φᵀ Φ)⁻¹) per class for each of k scales: `[D, c, k]`, centred over classes."""
+    widths = 1 / np.sqrt(1 / scales**2 + sizes[:, None] ** 2 / 2)  # [r, k]
+    inside = _centred(rng.standard_normal((len(sizes), c, len(scales)))) * widths[:, None]
+    if basis.shape[0] == basis.shape[1]:
+        return np.asarray(np.tensordot(basis, inside, 1))
+    prior = _centred(rng.standard_normal((len(basis), c, len(scales)))) * scales
+    return np.asarray(np.tensordot(basis, inside - np.tensordot(basis.T, prior, 1), 1) + prior)
+
+
+def _centred(weights: np.ndarray) -> Any:
+    """`[r, c, k]` less the mean over classes, to which no probability responds."""
+    return weights - weights.mean(axis=1, keepdims=True)
