@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from askwell.arrays import take
-from askwell.pool import as_pool, plain
+from askwell.arrays import plain, take
+from askwell.pool import as_pool
 
 
 class Frame:

@@ -1,7 +1,7 @@
 """The pool: inputs that could be asked about, each with the id its owner gave it.
 
-A pool is anything with a length and rows: an array, a data frame, a list of inputs, the path of a table or of a saved
-array. What comes out of `take` is what the model gets, and nothing is copied before that.
+A pool is anything with a length and rows: an array, a data frame, a list of inputs, a dict of arrays (tokenised text),
+the path of a table or of a saved array. What comes out of `take` is what the model gets; nothing is copied before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.arrays import take
+from askwell.arrays import plain, take
+from askwell.models.inputs import check_table, count
 from askwell.rows import open_rows
 from askwell.rows.places import is_url
 
@@ -53,7 +54,7 @@ class Pool:
 
 
 def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
-    """A pool over an array, a data frame, a list of inputs, or the path of a table or a saved array.
+    """A pool over an array, a data frame, a list of inputs, a dict of arrays, or the path of a table or a saved array.
 
     A folder, a glob or a URL is a pool that stays in its files (`askwell.rows.open_rows`). Ids are `ids`, else the
     frame's index, else row numbers; they must all be different.
@@ -61,12 +62,13 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
     if isinstance(pool, Pool):
         return pool
     x = _opened(pool) if isinstance(pool, str | Path) else pool
+    check_table(x, name="pool")
     if not hasattr(x, "__len__") and not hasattr(x, "shape"):
         raise ValueError(
             f"pool must be an array, a data frame, a list of inputs or a path, but it is {type(x).__name__}. "
             "Try list(pool) for a generator."
         )
-    n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
+    n = count(x) if isinstance(x, dict) and x else int(x.shape[0]) if hasattr(x, "shape") else len(x)
     if n == 0:
         raise ValueError("pool must have at least one input to ask about, but it is empty.")
     if getattr(x, "ndim", 2) == 1 and getattr(getattr(x, "dtype", None), "kind", "O") in "fiub":
@@ -107,15 +109,6 @@ class _Counted(Mapping[Any, int]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for; anything else as it is.
-
-    >>> plain(np.int64(3)), plain("a")
-    (3, 'a')
-    """
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _opened(path: str | Path) -> Any:

@@ -59,7 +59,9 @@ def test_names_that_cannot_be_ids(folder):
     items = open_items(folder)
     assert items.ids == ("fine.txt",)
     assert len(items.left_out) == 2
-    assert all("control character" in each.why and each.place.encode() for each in items.left_out)
+    assert ["control character" in each.why for each in items.left_out] == [True, False]
+    assert "no valid Unicode" in items.left_out[1].why
+    assert all(each.place.encode() for each in items.left_out)
 
 
 def test_folders_that_have_no_items(folder, tmp_path):

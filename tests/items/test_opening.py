@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from askwell.items import ShownImage, ShownRow, ShownText, is_prose, open_items
+from askwell.items import ShownImage, ShownRow, ShownText, open_items
 
 PROSE = [f"message number {i} about something else" for i in range(30)]
 
@@ -46,7 +46,7 @@ def test_several_columns_are_a_row(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"a": 1.50, "b": null, "c": true}\n\n{"a": 2, "c": false, "d": "x"}\n')
     items = open_items(path, show=["c", "a", "b"])
     assert (items.kind, items.ids) == ("table", ("1", "3")), "ids are the file's numbers of rows"
-    assert items.show("1") == ShownRow((("c", "true"), ("a", "1.5"), ("b", "")))
+    assert items.show("1") == ShownRow((("c", "true"), ("a", "1.50"), ("b", "")))
     assert items.take([1]).columns["d"] == ["x"]
     assert items.take([1]).place(0) == "a.jsonl:3"
 
@@ -65,14 +65,6 @@ def test_what_is_shown_where_nothing_is_said(tmp_path, columns, hide, kind, show
     items = open_items(path, hide=hide)
     assert (items.kind, items.shown) == (kind, shown)
     assert len(items) == 30
-
-
-def test_prose():
-    assert is_prose(PROSE)
-    assert not is_prose(PROSE[:20])
-    assert not is_prose(["Ada Lovelace", "Alan Turing"] * 50)
-    assert not is_prose([f"{first} {last}" for first in "abcdef" for last in "uvwxyz"])
-    assert not is_prose(np.arange(50.0))
 
 
 def test_long_texts_and_wide_rows_are_cut(tmp_path):
@@ -100,6 +92,76 @@ def test_pictures_named_by_a_column(tmp_path):
     assert [each.place for each in items.left_out] == ["a.csv:3", "a.csv:4", "a.csv:5", "a.csv:6"]
     assert "by its content" in items.left_out[0].why
     assert "below the folder" in items.left_out[1].why
+
+
+# ---- as it stands in the file ----
+
+SPELT = ["9007199254740993", "12345678901234567", "1.10", "1.50", "1e5", "-0", " 2 ", "+3", "1E400", "0.1", "100"]
+
+
+@pytest.mark.parametrize("others", [[], ["NA", ""], ["x"], ["007"]])
+def test_cells_of_a_csv_are_shown_as_they_stand_there(tmp_path, others):
+    """Whether the column is read as numbers or not."""
+    cells = [*SPELT, *others]
+    path = write(tmp_path / "a.csv", "key,v,w\n" + "".join(f"k{i},{cell},1\n" for i, cell in enumerate(cells)))
+    items = open_items(path, id="key", kind="table")
+    assert [dict(items.show(f"k{i}").cells)["v"] for i in range(len(cells))] == cells
+    half = items.take([2, 0])
+    assert half.texts("v") == [cells[2], cells[0]]
+
+
+def test_whole_numbers_beside_a_gap_are_shown_whole(tmp_path):
+    items = open_items(write(tmp_path / "a.csv", "a;b\n36;1,50\n;2\n"))
+    assert items.show("2").cells == (("a", "36"), ("b", "1,50"))
+
+
+def test_texts_keep_the_blanks_around_them(tmp_path):
+    texts = [" one two", "three ", "\u3000four\xa0", "\nfive", " 1.50 ", "six"]
+    lines = "".join(json.dumps({"key": f"k{i}", "text": text}) + "\n" for i, text in enumerate(texts))
+    cells = "".join(f'k{i},"{text}"\n' for i, text in enumerate(texts))
+    for path in (write(tmp_path / "a.jsonl", lines), write(tmp_path / "a.csv", "key,text\n" + cells)):
+        items = open_items(path, id="key", show="text", kind="text")
+        assert [items.show(f"k{i}").text for i in range(6)] == texts
+
+
+def test_half_letters_are_reported_not_replaced(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"key": "a", "text": "half \\ud83d"}\n{"key": "b", "text": "whole"}\n')
+    for kind in ("text", "table"):
+        items = open_items(path, id="key", show="text", kind=kind)
+        assert items.ids == ("b",)
+        assert "a.jsonl:1: the column 'text' holds half of a letter" in str(items.left_out[0])
+    with pytest.raises(ValueError, match=r"a\.jsonl:1: the id in the column 'text' holds half of a letter"):
+        open_items(path, id="text")
+
+
+def test_numbers_of_parquet_are_shown_as_they_stand_there(tmp_path):
+    from decimal import Decimal
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {
+        "u": (pa.array([2**63 + 1, 2**63 + 5000, 0], pa.uint64()), [str(2**63 + 1), str(2**63 + 5000), "0"]),
+        "gap": (pa.array([2**53 + 1, None, 7], pa.int64()), [str(2**53 + 1), "", "7"]),
+        "d": (pa.array([Decimal("1.10"), None, Decimal("-2.00")]), ["1.10", "", "-2.00"]),
+        "f": (pa.array([0.1, None, 2], pa.float32()), ["0.1", "", "2.0"]),
+        "i": (pa.array([2**62 + 1, -5, 0]), [str(2**62 + 1), "-5", "0"]),
+        "g": (pa.array([0.1, 2.0, None]), ["0.1", "2.0", ""]),
+    }
+    parquet.write_table(pa.table({name: column for name, (column, _) in columns.items()}), tmp_path / "a.parquet")
+    items = open_items(tmp_path / "a.parquet")
+    shown = [dict(items.show(item).cells) for item in items.ids]
+    for name, (_, texts) in columns.items():
+        assert [row[name] for row in shown] == texts, name
+        values = items.table.columns[name]
+        assert isinstance(values, np.ndarray), f"{name} are numbers to a model"
+
+
+def test_arrays_are_shown_in_their_own_precision(tmp_path):
+    np.save(tmp_path / "f.npy", np.array([[0.1, np.nan]], np.float32))
+    assert open_items(tmp_path / "f.npy").show("0").cells == (("x0", "0.1"), ("x1", ""))
+    np.save(tmp_path / "u.npy", np.array([[2**63 + 1, 1]], np.uint64))
+    assert open_items(tmp_path / "u.npy").show("0").cells == (("x0", str(2**63 + 1)), ("x1", "1"))
 
 
 # ---- arrays ----

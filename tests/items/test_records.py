@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from askwell.items import Items, LeftOut, ShownRow
-from askwell.items.records import cell_text, some_rows
 from askwell.tables import Table
 
 
@@ -26,21 +25,6 @@ def test_rows_of_a_table():
     assert items.show("2") == ShownRow((("s", ""), ("n", "0")))
     assert items.take([2, 0]).columns["s"] == ["s2", None]
     assert items.columns == ("n", "s")
-
-
-def test_some_rows_keep_their_places():
-    whole = Table("a.csv", table(4).columns, range(2, 6), ("a", "b", "c", "d"))
-    part = some_rows(whole, np.array([3, 1]))
-    assert (part.ids, part.place(0), part.columns["n"].tolist()) == (("d", "b"), "a.csv:5", [3, 1])
-    assert whole.rows == 4
-
-
-@pytest.mark.parametrize(("value", "text"), [
-    (None, ""), (float("nan"), ""), (np.nan, ""), (3, "3"), (np.float32(0.5), "0.5"), (True, "true"),
-    (np.False_, "false"), ("007", "007"),
-])  # fmt: skip
-def test_values_as_text(value, text):
-    assert cell_text(value) == text
 
 
 def test_what_was_left_out_says_where():

@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -35,3 +37,16 @@ def test_columns_of_some_groups_in_the_order_asked_for(place):
 
 def test_ids(place):
     assert parquet.read_ids(place, 0, 2, "id") == ["a", "b", "c", "d"]
+
+
+def test_ids_are_exact_and_can_be_written_again(tmp_path):
+    from pyarrow import parquet as pq
+
+    for column in (pa.array([2**63 + 1, 5], pa.uint64()), pa.array([Decimal(2**53 + 1), Decimal(2**53)])):
+        pq.write_table(pa.table({"key": column}), tmp_path / "a.parquet")
+        ids = parquet.read_ids(str(tmp_path / "a.parquet"), 0, 1, "key")
+        assert ids == column.to_pylist()
+        again = pq.read_table(pa.BufferReader(parquet.packed({"id": ids})))
+        assert again["id"].to_pylist() == ids
+    mixed = pq.read_table(pa.BufferReader(parquet.packed({"id": [2**70, "a"]})))
+    assert mixed["id"].to_pylist() == [str(2**70), "a"]

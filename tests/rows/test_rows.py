@@ -134,8 +134,19 @@ def test_a_file_that_disappears_is_named(tmp_path, x):
 
 def test_texts_are_no_inputs(tmp_path, x):
     write(tmp_path / "a.parquet", x)
-    with pytest.raises(BadRows, match=r"the column 'id' has no numbers"):
+    with pytest.raises(BadRows, match=r"the column 'id' holds texts\. .* embeddings"):
         open_rows(tmp_path / "a.parquet", columns=["id"])
+
+
+def test_texts_of_a_csv_are_left_out_unless_named(tmp_path):
+    (tmp_path / "a.csv").write_text("key;x;t\n a;1,5;one\nNA;2;two\n")
+    rows = open_rows(tmp_path / "a.csv", id="key")
+    assert (rows.columns, rows[:].tolist(), rows.ids([0, 1])) == (("x",), [[1.5], [2.0]], [" a", "NA"])
+    with pytest.raises(BadRows, match="the column 't' holds texts"):
+        open_rows(tmp_path / "a.csv", columns=["x", "t"])
+    (tmp_path / "a.csv").write_text("key,t\na,one\n")
+    with pytest.raises(BadRows, match=r"a\.csv has no column of numbers; its columns are key, t\. .*askwell init"):
+        open_rows(tmp_path / "a.csv")
 
 
 def test_no_rows_at_all(tmp_path, x):

@@ -29,8 +29,8 @@ def test_pieces_are_the_rows_whatever_is_quoted(tmp_path_factory, rows, size, la
     place = write(path, [("name", "value"), *[(f"{text}x", value) for text, value in rows]])
     if not last:
         path.write_bytes(path.read_bytes()[:-1])
-    names, delimiter, start = separated.header(place)
-    assert (names, delimiter) == (["name", "value"], ",")
+    names, form, start = separated.header(place)
+    assert (names, form["delimiter"]) == (["name", "value"], ",")
     pieces = separated.pieces(place, start, size)
     assert [count for _, _, count in pieces[:-1]] == [size] * (len(pieces) - 1)
     assert sum(count for _, _, count in pieces) == len(rows)
@@ -53,8 +53,8 @@ def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block):
 def test_missing_values_and_other_delimiters(tmp_path):
     (tmp_path / "a.csv").write_text("\ufeffa;b\n1;\nNA;2.5\n")
     place = str(tmp_path / "a.csv")
-    names, delimiter, start = separated.header(place)
-    assert (names, delimiter) == (["a", "b"], ";")
+    names, form, start = separated.header(place)
+    assert (names, form["delimiter"]) == (["a", "b"], ";")
     ((first, stop, rows),) = separated.pieces(place, start, 100)
     assert rows == 2
     np.testing.assert_array_equal(separated.read_piece(place, (first, stop), ["b", "a"]), [[np.nan, 1], [2.5, np.nan]])

@@ -128,13 +128,13 @@ def test_columns_asked_for_are_used_or_refused():
     free = [f"name {place}" for place in range(30)]
     whole = table(row=np.arange(30), one=np.ones(30), name=free, x=np.arange(30) % 7)
     assert encoded(whole, columns=["x", "row", "one"]).names == ("x", "row", "one")
-    with pytest.raises(ValueError, match=r"the column 'name' of a\.csv cannot be used: 30 different texts.*Tfidf"):
+    with pytest.raises(ValueError, match=r"the column 'name' of a\.csv cannot be used: 30 different texts.*embeddings"):
         encoded(whole, columns=["x", "name"])
 
 
 def test_something_must_be_left():
     with pytest.raises(
-        ValueError, match=r"no column that can be used as an input. Left out: b \(one value only\).*Tfidf"
+        ValueError, match=r"no column that can be used as an input. Left out: b \(one value only\).*embeddings"
     ):
         encoded(table(a=np.arange(3), b=["x", "x", "x"]), drop=["a"])
     with pytest.raises(ValueError, match="Left out: nothing; there are no others"):

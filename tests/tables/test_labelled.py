@@ -97,3 +97,65 @@ def test_what_is_no_task_is_refused(tmp_path, table, options, said):
 
 def test_twenty_nine_whole_numbers_may_be_classes(tmp_path):
     assert len({*task(write(tmp_path / "a.csv", NAMES, rows(90, [str(i) for i in range(29)]))).y}) == 29
+
+
+# ---- texts ----
+
+TOPICS = {"space": "rocket orbit moon launch", "food": "bread soup salt oven", "law": "court judge trial appeal"}
+
+
+def news(n, *, seed=0):
+    rng, found = rng_for(seed, 0, "news"), []
+    for i in range(n):
+        topic = [*TOPICS][i % 3]
+        words = rng.choice([*TOPICS[topic].split(), "the", "new", "today", "says", "people"], size=8)
+        found.append((f"r{i:04d}", topic, f"{' '.join(words)} {i}"))
+    return found
+
+
+def test_texts_are_encoded_by_their_words(tmp_path):
+    path = write(tmp_path / "news.csv", ["key", "topic", "text"], news(90))
+    found = labelled(path, label="topic", id="key", rng=rng_for(0, 0, "test rows"))
+    assert (found.texts, found.alike) == (("text",), True)
+    assert found.x.shape[1] == found.test[0].shape[1] == 50
+    assert np.isclose(np.square(found.x).mean(), 1, atol=1e-3), "in one unit"
+    assert "text: " in found.note
+    assert "words by TF-IDF, in 50 numbers by SVD" in found.note
+
+
+def test_words_are_not_learnt_from_the_rows_to_judge_by(tmp_path):
+    """Whatever these say, the inputs that can be asked about are the same; targets count."""
+    path, rng = tmp_path / "news.csv", lambda: rng_for(0, 0, "test rows")
+    write(path, ["key", "topic", "text"], news(90))
+    first = labelled(path, label="topic", id="key", rng=rng())
+    asked = {*first.ids}
+    rows = [(key, topic, text if key in asked else f"quite other words {key}") for key, topic, text in news(90)]
+    write(path, ["key", "topic", "text"], rows)
+    again = labelled(path, label="topic", id="key", rng=rng())
+    assert again.ids == first.ids
+    np.testing.assert_array_equal(again.x, first.x)
+    assert not np.array_equal(again.test[0], first.test[0])
+    targets = write(tmp_path / "t.csv", ["text"], [[f"orbit of another moon {i}"] for i in range(30)])
+    aimed = labelled(path, label="topic", id="key", rng=rng(), targets=targets)
+    assert aimed.targets.shape == (30, 50)
+    assert not np.array_equal(aimed.x, first.x)
+
+
+def test_texts_beside_columns(tmp_path):
+    rows = [(*row, i % 7, "ab"[i % 2]) for i, row in enumerate(news(90))]
+    path = write(tmp_path / "news.csv", ["key", "topic", "text", "n", "kind"], rows)
+    found = labelled(path, label="topic", id="key", rng=rng_for(0, 0, "test rows"))
+    assert (found.texts, found.alike, found.x.shape[1]) == (("text",), False, 52)
+    test = write(tmp_path / "t.csv", ["text", "topic", "kind", "n"], [("moon launch", "space", "a", 3)])
+    other = labelled(path, label="topic", id="key", rng=rng_for(0, 0, "test rows"), test=test)
+    assert other.test[0].shape == (1, 52)
+    assert len(other.x) == 90
+
+
+def test_short_texts_are_inputs_where_there_are_no_others(tmp_path):
+    rows = [(f"r{i}", "ab"[i % 2], f"{'red' if i % 2 else 'blue'} {i}") for i in range(60)]
+    path = write(tmp_path / "queries.csv", ["key", "y", "query"], rows)
+    assert task(path, id="key").texts == ("query",)
+    path = write(tmp_path / "names.csv", ["key", "y"], [row[:2] for row in rows])
+    with pytest.raises(ValueError, match=r"no column that can be used as an input. Left out: key \(60 different texts"):
+        task(path)

@@ -34,9 +34,93 @@ def test_ids_are_kept_as_written(tmp_path, cells, ids):
     assert read_table(path).ids is None
 
 
+STRANGE = [
+    *(
+        " a",
+        "a ",
+        "\xa0b",
+        "c\u3000",
+        "NA",
+        "null",
+        "?",
+        "nan",
+        "None",
+        "007",
+        "1.10",
+        "1.1",
+        "1e5",
+        "+1",
+        "-0",
+        "true",
+    ),
+    *("9007199254740993", "9007199254740992", "=1+1", "a;b", "a,b", 'a"b', "e\u0301", "\xe9"),
+]
+
+
+def in_quotes(rows):
+    return "".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows)
+
+
+def test_an_id_is_a_text_whatever_it_looks_like(tmp_path):
+    rows = [("x", "key"), *((str(i), item) for i, item in enumerate(STRANGE))]
+    plain = [row for row in rows if not {*row[1]} & {*',"'}]
+    lines = "".join(json.dumps({"key": item, "x": 1}) + "\n" for item in STRANGE)
+    assert read_table(write(tmp_path / "q.csv", in_quotes(rows)), id="key").ids == (*STRANGE,)
+    assert read_table(write(tmp_path / "p.csv", "".join(f"{a},{b}\n" for a, b in plain)), id="key").ids == (
+        *(item for _, item in plain[1:]),
+    )
+    assert read_table(write(tmp_path / "a.jsonl", lines), id="key").ids == (*STRANGE,)
+
+
+def test_blanks_after_commas_are_no_part_of_values(tmp_path):
+    """Where they follow the commas of the file; those in quotation marks are."""
+    path = write(tmp_path / "a.csv", 'x, key, t\n1, a, "u, v"\n2, " b", w\n3, c , z\n')
+    assert read_table(path, id="key").ids == ("a", " b", "c ")
+
+
+def test_ids_of_json_numbers_are_as_written(tmp_path):
+    text = '{"k": 9007199254740993}\n{"k": 1.5}\n{"k": 1.10}\n{"k": 1e5}\n{"k": "x"}\n{"k": 9007199254740992}\n'
+    for last in (6, 4):  # with a text among them, and without
+        lines = [line for line in text.splitlines() if last == 6 or '"x"' not in line]
+        ids = read_table(write(tmp_path / "a.jsonl", "\n".join(lines)), id="k").ids
+        assert [each for each in ids if each != "x"] == ["9007199254740993", "1.5", "1.10", "1e5", "9007199254740992"]
+
+
+def test_ids_of_parquet_are_exact(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="pip install 'askwell[parquet]'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for column, ids in [
+        (pa.array([2**63 + 1, 2**63 + 2, 5], pa.uint64()), (2**63 + 1, 2**63 + 2, 5)),
+        (pa.array([Decimal(2**53 + 1), Decimal(2**53)], pa.decimal128(20, 0)), (2**53 + 1, 2**53)),
+        (pa.array([Decimal("1.10"), Decimal("1.20")]), ("1.10", "1.20")),
+        (pa.array([2**53 + 1, -(2**53) - 1]), (2**53 + 1, -(2**53) - 1)),
+        (pa.array([" a", "a", "NA"]), (" a", "a", "NA")),
+        (pa.array(["007", "7"]).dictionary_encode(), ("007", "7")),
+    ]:
+        parquet.write_table(pa.table({"key": column, "x": pa.array([1] * len(column))}), tmp_path / "a.parquet")
+        assert read_table(tmp_path / "a.parquet", id="key").ids == ids
+
+
+def test_a_null_beside_a_large_number_is_only_a_gap(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="pip install 'askwell[parquet]'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"a": pa.array([2**60 + 1, None]), "b": ["x", "y"]}), tmp_path / "a.parquet")
+    table = read_table(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(table.columns["a"], [2.0**60, np.nan])
+    assert table.texts("a") == [str(2**60 + 1), ""]
+    with pytest.raises(ValueError, match=r"a\.parquet:2: the id column 'a' has no value"):
+        read_table(tmp_path / "a.parquet", id="a")
+
+
+def test_long_cells_are_read(tmp_path):
+    path = write(tmp_path / "a.csv", "key,text\na," + "word " * 2_000_000 + "\n")
+    assert len(read_table(path, id="key").texts("text")[0]) == 10_000_000
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("key,x\na,1\nb,2\na,3\n", "a.csv:4: ids must all be different, but 'a' in the column 'key' is that of row 2"),
     ("key,x\na,1\n,2\n", "a.csv:3: the id column 'key' has no value here"),
+    ("key,x\na,1\n\u3000 ,2\n", "a.csv:3: the id column 'key' has no value here"),
     ("Key,x\na,1\n", "a.csv has no column 'key'. Did you mean 'Key'"),
 ])  # fmt: skip
 def test_ids_must_be_there_and_different(tmp_path, text, said):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from askwell.tables.table import Table, is_missing, label_column, listed, typed
+from askwell.tables.table import Table, cell_text, is_missing, label_column, listed, some_rows, typed
 
 
 def people():
@@ -26,6 +26,16 @@ def test_nothing_is_suggested_where_nothing_is_close():
 def test_one_column_is_likely_several():
     with pytest.raises(ValueError, match=r"Its only column is 'a b c'.*delimiter=' '"):
         Table("a.csv", {"a b c": np.arange(3)}, range(2, 5)).column("a")
+
+
+def test_one_column_with_a_plain_name_is_one():
+    with pytest.raises(ValueError, match=r"a\.csv has no column 'text'\. Its only column is 'body'\.$"):
+        Table("a.csv", {"body": ["x"]}, range(2, 3)).column("text")
+
+
+def test_a_table_without_columns_says_so():
+    with pytest.raises(ValueError, match=r"a\.csv has no column 'text'\. It has no columns at all\.$"):
+        Table("a.csv", {}, range(2, 3)).column("text")
 
 
 def test_places_are_rows_of_the_file():
@@ -63,3 +73,22 @@ def test_small_things():
     assert is_missing(np.array([True])).tolist() == [False]
     assert typed(np.array([1.0, 2.5])).dtype == typed(np.array([1.0, 2.0**53])).dtype == float
     assert typed(np.array([1.0, 2.0**53 - 1])).tolist() == [1, 2**53 - 1]
+
+
+def test_some_rows_keep_their_places():
+    written = {"n": ["0.0", "1.10", "2", "3e0"], "t": np.array([b"1", b"2", b"3", b"4"])}
+    columns = {"n": np.arange(4.0), "s": ["a", None, "b", "c"], "t": np.arange(4.0)}
+    whole = Table("a.csv", columns, range(2, 6), ("a", "b", "c", "d"), written)
+    part = some_rows(whole, np.array([3, 1]))
+    assert (part.ids, part.place(0), part.columns["n"].tolist()) == (("d", "b"), "a.csv:5", [3, 1])
+    assert (part.texts("n"), part.texts("s"), part.text("t", 1)) == (["3e0", "1.10"], ["c", ""], "2")
+    assert whole.rows == 4
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (None, ""), (float("nan"), ""), (np.nan, ""), (3, "3"), (np.float32(0.5), "0.5"), (True, "true"),
+    (np.False_, "false"), ("007", "007"),
+    (np.bytes_(b"1.10"), "1.10"),
+])  # fmt: skip
+def test_values_as_text(value, text):
+    assert cell_text(value) == text

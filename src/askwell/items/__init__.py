@@ -1,6 +1,6 @@
 """Items: what can be asked about, as people see it: a text, a picture or a row, each with an id that lasts."""
 
-from askwell.items.opening import is_prose, open_items
+from askwell.items.opening import open_items
 from askwell.items.records import Items, Kind, LeftOut, Shown, ShownImage, ShownRow, ShownText
 
 __all__ = [
@@ -11,6 +11,5 @@ __all__ = [
     "ShownImage",
     "ShownRow",
     "ShownText",
-    "is_prose",
     "open_items",
 ]

@@ -4,6 +4,7 @@ Nothing is lost silently: a file that cannot be read whole is refused with `file
 nothing to show is reported in `left_out`, so that rows in = items + rows reported.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +14,16 @@ import numpy as np
 
 from askwell.items.folders import open_folder
 from askwell.items.pictures import SUFFIXES, inside, media_type
-from askwell.items.records import Items, Kind, LeftOut, cell_text, some_rows
+from askwell.items.records import Items, Kind, LeftOut
 from askwell.tables import Table, read_table
-from askwell.tables.table import Values, is_missing
+from askwell.tables.table import Cells, cell_text, is_missing, some_rows
+from askwell.tables.texts import is_prose
 
-__all__ = ["is_prose", "open_items"]
+__all__ = ["open_items"]
 
 LONGEST_ID = 500  # letters
-FEW_TEXTS = 20  # different ones: a category
-PROSE = 4  # words of a text, on average
+HALF = "half of a letter (a lone surrogate, which is no valid Unicode)"
+HALVES = re.compile("[\ud800-\udfff]")
 
 
 def open_items(
@@ -68,18 +70,6 @@ def open_items(
     return _from_table(table, ids, kind, shown, place.parent)
 
 
-def is_prose(values: Values) -> bool:
-    """Whether a column holds texts to read rather than names or categories: many different ones, of several words.
-
-    >>> is_prose([f"a message about topic {i}" for i in range(30)]), is_prose(["Oslo", "Rome"] * 30)
-    (True, False)
-    """
-    if not isinstance(values, list):
-        return False
-    texts = {value for value in values if value is not None}
-    return len(texts) > FEW_TEXTS and sum(len(text.split()) for text in texts) >= PROSE * len(texts)
-
-
 # ---- tables --------------------------------------------------------------------------------------------------------
 
 
@@ -113,7 +103,9 @@ def _id_fault(text: str) -> str | None:
     if len(text) > LONGEST_ID:
         return f"has {len(text):,} letters, and {LONGEST_ID} are the most"
     strange = next((letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs")), None)
-    return None if strange is None else f"holds a control character ({strange!r})"
+    if strange is None:
+        return None
+    return f"holds {'a control character' if unicodedata.category(strange) == 'Cc' else HALF} ({strange!r})"
 
 
 def _shown(table: Table, show: str | Sequence[str] | None, hide: Sequence[str]) -> tuple[str, ...]:
@@ -150,9 +142,10 @@ def _from_table(table: Table, ids: tuple[str, ...], kind: Kind, shown: tuple[str
     for row in np.flatnonzero(missing).tolist():
         where = f"the column {shown[0]!r} has" if len(shown) == 1 else "the row has"
         left_out[row] = f"{where} nothing to show here"
-    texts: list[str] = []
-    if kind != "table":
-        texts = [_clean(cell_text(value)) for value in table.columns[shown[0]]]
+    for name in shown:
+        for row in _halves(table.cells(name)):
+            left_out[row] = f"the column {name!r} holds {HALF}, which no page can show. Correct it"
+    texts = table.texts(shown[0]) if kind != "table" else []
     if kind == "image":
         for row, name in enumerate(texts):
             if row not in left_out and (fault := _picture_fault(folder, name)):
@@ -182,9 +175,11 @@ def _picture_fault(folder: Path, name: str) -> str | None:
     return None
 
 
-def _clean(text: str) -> str:
-    """The text without halves of letters (lone surrogates), which JSON can hold and nothing can send."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+def _halves(values: Cells) -> list[int]:
+    """The rows whose text has a lone surrogate, which JSON can hold and nothing can send."""
+    if isinstance(values, np.ndarray):
+        return []
+    return [row for row, text in enumerate(values) if text and not text.isascii() and HALVES.search(text)]
 
 
 def _first(reported: Sequence[Any]) -> str:
@@ -207,10 +202,11 @@ def _array(file: Path, kind: Kind | None) -> Items:
         raise ValueError(f"{file.name} must be one array that is not empty.")
     ids = tuple(map(str, range(len(values)))) if values.ndim else ()
     if values.ndim == 1 and values.dtype.kind == "U" and kind in (None, "text"):
-        texts = [_clean(str(text)) for text in values]
-        kept = [row for row, text in enumerate(texts) if text.strip()]
-        empty = [row for row, text in enumerate(texts) if not text.strip()]
-        reported = tuple(LeftOut(f"{file.name}:{row}", "an empty text") for row in empty)
+        texts = [str(text) for text in values]
+        why = {row: "an empty text" for row, text in enumerate(texts) if not text.strip()}
+        why |= dict.fromkeys(_halves(texts), f"it holds {HALF}, which no page can show")
+        kept = [row for row in range(len(texts)) if row not in why]
+        reported = tuple(LeftOut(f"{file.name}:{row}", why[row]) for row in sorted(why))
         if not kept:
             raise ValueError(f"{file.name} has no text that can be shown. {_first(reported)}")
         contents = [texts[row] for row in kept]
@@ -220,7 +216,13 @@ def _array(file: Path, kind: Kind | None) -> Items:
             f"{file.name} must hold rows of numbers [n, d], or texts [n], but it is {values.dtype.name} of shape "
             f"{values.shape}. Pictures are given as a folder of PNG files."
         )
-    wanted = float if values.dtype.kind == "f" else bool if values.dtype.kind == "b" else np.int64
-    columns = {f"x{place}": np.ascontiguousarray(values[:, place]).astype(wanted) for place in range(values.shape[1])}
-    table = Table(file.name, columns, range(len(values)))
+    large = values.dtype == np.uint64 and values.max() >= 2**63
+    wanted = float if values.dtype.kind == "f" or large else bool if values.dtype.kind == "b" else np.int64
+    given = {f"x{place}": np.ascontiguousarray(values[:, place]) for place in range(values.shape[1])}
+    columns = {name: each.astype(wanted) for name, each in given.items()}
+    short = values.dtype.kind == "f" and values.dtype.itemsize < 8  # 0.1 would be shown as 0.10000000149011612
+    written: dict[str, Cells] = {}
+    if large or short:
+        written = {name: np.where(is_missing(each), b"", each.astype("S")) for name, each in given.items()}
+    table = Table(file.name, columns, range(len(values)), written=written)
     return Items(file.name, "table", ids, range(len(ids)), table, tuple(columns))

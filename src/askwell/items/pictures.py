@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST_PIXELS", "SUFFIXES", "inside", "media_type", "pixels"]
+__all__ = ["MOST_BYTES", "MOST_PIXELS", "SUFFIXES", "inside", "media_type", "pixels"]
 
+MOST_BYTES = 50_000_000  # of a picture's file
 MOST_PIXELS = 50_000_000  # of one picture: 150 MB when it is opened
 TYPES = {  # what every browser shows, by Pillow's name; no SVG, which may hold a script
     "PNG": "image/png",
@@ -73,6 +74,8 @@ def pixels(path: Path, *, side: int) -> np.ndarray:
 def _opened(path: Path) -> Any:
     """The picture with its first bytes read."""
     image = _image()
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path.name} has more than {MOST_BYTES // 10**6} million bytes. Make it smaller.")
     try:
         picture = image.open(path, formats=list(TYPES))
     except image.UnidentifiedImageError:

@@ -10,9 +10,9 @@ import numpy as np
 
 from askwell.arrays import take
 from askwell.items.pictures import inside, media_type
-from askwell.tables.table import Table, Values
+from askwell.tables.table import Table, some_rows
 
-__all__ = ["Items", "Kind", "LeftOut", "Shown", "ShownImage", "ShownRow", "ShownText", "cell_text", "some_rows"]
+__all__ = ["Items", "Kind", "LeftOut", "Shown", "ShownImage", "ShownRow", "ShownText"]
 
 Kind: TypeAlias = Literal["text", "image", "table"]
 
@@ -125,7 +125,7 @@ class Items:
             return ShownText(text) if whole else ShownText(text[:LONGEST_TEXT], max(0, len(text) - LONGEST_TEXT))
         assert self.table is not None
         names = self.shown if whole else self.shown[:MOST_CELLS]
-        cells = [(name, cell_text(self.table.columns[name][place])) for name in names]
+        cells = [(name, self.table.text(name, place)) for name in names]
         if not whole:
             cells = [(name, text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…") for name, text in cells]
         return ShownRow(tuple(cells), len(self.shown) - len(names))
@@ -142,36 +142,3 @@ class Items:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {item: place for place, item in enumerate(self.ids)}
-
-
-def cell_text(value: Any) -> str:
-    """A value of a table as people read it.
-
-    >>> cell_text(None), cell_text(np.float64(1.5)), cell_text(np.int64(3)), cell_text(np.True_)
-    ('', '1.5', '3', 'true')
-    """
-    if value is None or value != value:
-        return ""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def some_rows(table: Table, rows: np.ndarray) -> Table:
-    """The same table with these rows only.
-
-    >>> part = some_rows(Table("a.csv", {"x": ["a", "b", "c"]}, range(2, 5)), np.array([2]))
-    >>> part.columns, part.place(0)
-    ({'x': ['c']}, 'a.csv:4')
-    """
-
-    def some(values: Values) -> Values:
-        found: Values = take(values, rows)
-        return found
-
-    return Table(
-        table.source,
-        {name: some(values) for name, values in table.columns.items()},
-        take(list(table.numbers), rows),
-        None if table.ids is None else tuple(take(list(table.ids), rows)),
-    )

@@ -45,9 +45,20 @@ def packed(columns: dict[str, Any]) -> bytes:
     from pyarrow import BufferOutputStream, parquet, table
 
     sink = BufferOutputStream()
-    parquet.write_table(table(columns), sink)
+    parquet.write_table(table({name: _column(values) for name, values in columns.items()}), sink)
     found: bytes = sink.getvalue().to_pybytes()
     return found
+
+
+def _column(values: Any) -> Any:
+    """Values as Arrow takes them, exactly: whole numbers beyond int64 as uint64, else as texts."""
+    from pyarrow import ArrowException, array, uint64
+
+    try:
+        return array(values)
+    except (OverflowError, ArrowException):
+        whole = all(type(value) is int and 0 <= value < 2**64 for value in values)
+        return array(values, uint64()) if whole else array([None if value is None else str(value) for value in values])
 
 
 def _numbers(column: Any, width: int) -> np.ndarray:

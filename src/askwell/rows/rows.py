@@ -12,10 +12,14 @@ import numpy as np
 from askwell.rows import parquet, separated
 from askwell.rows.places import files_of
 
-__all__ = ["BadRows", "Rows", "Shard", "open_rows"]
+__all__ = ["TEXTS", "BadRows", "Rows", "Shard", "open_rows"]
 
 Found = TypeVar("Found")
 SHARD = 100_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
+TEXTS = (
+    "Rows of files are read as numbers only: turn texts into embeddings first, one column per number or a .npy file; "
+    "or, where the pool fits the memory, make a project of it (askwell init), which encodes texts."
+)
 KEPT = 2  # pieces in memory: this one and, while it is worked on, the next
 
 
@@ -205,8 +209,8 @@ def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], list[tuple[in
     if end.endswith((".parquet", ".pq")):
         counts, widths = parquet.groups(place)
         return "parquet", widths, _joined(counts, rows)
-    names, _, start = separated.header(place)
-    return "csv", dict.fromkeys(names, 1), separated.pieces(place, start, rows)
+    _, _, start = separated.header(place)
+    return "csv", separated.widths(place), separated.pieces(place, start, rows)
 
 
 def _joined(counts: Sequence[int], rows: int) -> list[tuple[int, int, int]]:
@@ -231,9 +235,9 @@ def _width(place: str, widths: dict[str, int], inputs: Sequence[str], id: str | 
         if column not in widths:
             raise BadRows(f"{name} has no column {column!r}; its columns are {shown}.")
     if not inputs:
-        raise BadRows(f"{name} has no numeric column; its columns are {shown}.")
+        raise BadRows(f"{name} has no column of numbers; its columns are {shown}. {TEXTS}")
     if texts := [column for column in inputs if not widths[column]]:
-        raise BadRows(f"{name}: the column {texts[0]!r} has no numbers. Turn it into numbers first, or name others.")
+        raise BadRows(f"{name}: the column {texts[0]!r} holds texts. {TEXTS}")
     return sum(widths[column] for column in inputs)
 
 

@@ -3,29 +3,50 @@
 import csv
 import io
 from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from askwell.rows.places import opened
+from askwell.tables.separated import allow_long_cells, is_spaced, numbers_of
 
-__all__ = ["header", "pieces", "read_column", "read_piece"]
+__all__ = ["header", "pieces", "read_column", "read_piece", "widths"]
 
 BLOCK = 1 << 24  # bytes looked at in one go
 QUOTE, NEWLINE = 0x22, 0x0A
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+LOOK, FEW = 1 << 16, 100  # bytes and rows at the beginning of a file by which its form is known
 
 
-def header(place: str) -> tuple[list[str], str, int]:
-    """(names of the columns, delimiter, bytes of the first row) of a file in UTF-8."""
+def header(place: str) -> tuple[list[str], dict[str, Any], int]:
+    """(names of the columns, how the csv module reads it, bytes of the first row) of a file in UTF-8."""
     with opened(place) as file:
-        first = file.read(1 << 16)
+        first = file.read(LOOK)
     mark = 3 if first.startswith(b"\xef\xbb\xbf") else 0
     ends = np.flatnonzero(_row_ends(np.frombuffer(first, np.uint8), False)[0])
     if not len(ends):
         raise ValueError("it has no second row: a table has a row of column names and rows of values.")
     line = first[mark : ends[0]].decode("utf-8")
     delimiter = max(",;\t|", key=line.count)
-    return next(csv.reader([line], delimiter=delimiter)), delimiter, int(ends[0]) + 1
+    form: dict[str, Any] = {
+        "delimiter": delimiter,
+        "skipinitialspace": is_spaced(first.decode("utf-8", "ignore"), delimiter),
+    }
+    allow_long_cells()
+    return [name.strip() for name in next(csv.reader([line], **form))], form, int(ends[0]) + 1
+
+
+def widths(place: str) -> dict[str, int]:
+    """1 for each column whose first values are numbers, 0 for the others."""
+    names, form, start = header(place)
+    with opened(place) as file:
+        file.seek(start)
+        text = file.read(LOOK).decode("utf-8", "ignore")
+    whole = text[: text.rfind("\n") + 1] or text  # the last row may be cut
+    rows = [row for row in islice(csv.reader(io.StringIO(whole), **form), FEW) if len(row) == len(names)]
+    cells = dict(zip(names, zip(*rows, strict=True), strict=False)) if rows else {}
+    numeric = {name for name, each in cells.items() if numbers_of(each, comma=form["delimiter"] == ";") is not None}
+    return {name: int(name in numeric or not rows) for name in names}
 
 
 def pieces(place: str, start: int, rows: int) -> list[tuple[int, int, int]]:
@@ -53,8 +74,8 @@ def pieces(place: str, start: int, rows: int) -> list[tuple[int, int, int]]:
 
 def read_piece(place: str, span: tuple[int, int], columns: Sequence[str]) -> np.ndarray:
     """The columns of a piece, float32 `[n, d]`; missing values are NaN. ValueError names what is no number."""
-    names, delimiter, _ = header(place)
-    wanted = [names.index(name) for name in columns]
+    names, form, _ = header(place)
+    delimiter, wanted = form["delimiter"], [names.index(name) for name in columns]
     text = _text(place, span)
     plain = '"' not in text
     try:
@@ -64,15 +85,18 @@ def read_piece(place: str, span: tuple[int, int], columns: Sequence[str]) -> np.
             return np.asarray(found, np.float32)
     except ValueError:
         pass  # a missing value, or something that is no number: look closer
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
-    return np.array([[_number(row, names, at, number) for at in wanted] for number, row in enumerate(rows)], np.float32)
+    rows = [row for row in csv.reader(io.StringIO(text), **form) if row]
+    comma = delimiter == ";"
+    return np.array(
+        [[_number(row, names, at, number, comma) for at in wanted] for number, row in enumerate(rows)], np.float32
+    )
 
 
 def read_column(place: str, span: tuple[int, int], column: str) -> list[str]:
-    """A column of a piece, as text."""
-    names, delimiter, _ = header(place)
+    """A column of a piece, as it stands there."""
+    names, form, _ = header(place)
     at = names.index(column)
-    return [row[at] for row in csv.reader(io.StringIO(_text(place, span)), delimiter=delimiter) if row]
+    return [row[at] for row in csv.reader(io.StringIO(_text(place, span)), **form) if row]
 
 
 def _row_ends(values: np.ndarray, inside: bool) -> tuple[np.ndarray, bool]:
@@ -88,13 +112,10 @@ def _text(place: str, span: tuple[int, int]) -> str:
         return file.read(span[1] - span[0]).decode("utf-8")
 
 
-def _number(row: Sequence[str], names: Sequence[str], at: int, number: int) -> float:
+def _number(row: Sequence[str], names: Sequence[str], at: int, number: int, comma: bool) -> float:
     if len(row) != len(names):
         raise ValueError(f"row {number + 1} has {len(row)} values for {len(names)} columns")
-    text = row[at].strip()
-    if text.lower() in MISSING:
-        return float("nan")
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"row {number + 1}: {names[at]!r} must be a number, but it is {text[:40]!r}") from None
+    found = numbers_of([row[at]], comma=comma)
+    if found is None:
+        raise ValueError(f"row {number + 1}: {names[at]!r} must be a number, but it is {row[at].strip()[:40]!r}")
+    return float(found[0])

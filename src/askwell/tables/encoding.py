@@ -17,8 +17,8 @@ MOST_LEVELS = 50  # of a category; the rarer ones share a column
 FREE_TEXT = 20  # different texts, from which a column in which most of them occur once is taken for names or prose
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 ADVICE = (
-    "To use a text, turn it into numbers first: embeddings of a language model, or scikit-learn's TfidfVectorizer, one "
-    "column per number."
+    "To use a text, turn it into numbers first: embeddings of a language model, one column per number. (askwell "
+    "simulate and projects encode a column of prose, several words a text, by themselves.)"
 )
 
 
@@ -186,7 +186,7 @@ def _matrix(table: Table, features: Sequence[Feature], dtype: np.dtype[Any]) -> 
         values = table.column(feature.column)
         part = x[:, start : start + len(feature.names)]
         if feature.kind == "level":
-            _fill_levels(part, feature, values)
+            _fill_levels(part, feature, table)
         else:
             numbers = _numbers(table, feature, values)
             missing = np.isnan(numbers)
@@ -217,12 +217,16 @@ def _numbers(table: Table, feature: Feature, values: Values) -> np.ndarray:
     return found
 
 
-def _fill_levels(part: np.ndarray, feature: Feature, values: Values) -> None:
+def _fill_levels(part: np.ndarray, feature: Feature, table: Table) -> None:
     places = {level: place for place, level in enumerate(feature.levels)}
     other = len(feature.levels) if feature.other else -1
-    texts = (
-        values if isinstance(values, list) else [None if value != value else str(value) for value in values.tolist()]
-    )
+    values = table.column(feature.column)
+    texts: list[str | None]
+    if isinstance(values, list):
+        texts = values
+    else:  # numbers only, where the first table had others too: they are known by how they are written
+        cells = zip(table.texts(feature.column), is_missing(values), strict=True)
+        texts = [None if missing else text.strip() for text, missing in cells]
     columns = np.fromiter((places.get(text, other) for text in texts), np.intp, len(texts))
     known = np.flatnonzero(columns >= 0)
     part[known, columns[known]] = 1

@@ -1,16 +1,18 @@
 """A table with labels as a task: inputs that can be asked about, inputs to judge by, targets, and what was read."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from askwell.tables.encoding import encoded
+from askwell.tables.encoding import Encoded, encoded
 from askwell.tables.reading import read_table
-from askwell.tables.table import Table, label_column
+from askwell.tables.table import Table, label_column, some_rows
+from askwell.tables.texts import Encoder, fit_texts, in_one_unit, is_prose, is_wordy
 
 __all__ = ["Labelled", "labelled"]
 
@@ -26,6 +28,8 @@ class Labelled:
     test: tuple[np.ndarray, list[Any]]
     targets: np.ndarray | None
     note: str  # what was read, and how
+    texts: tuple[str, ...] = ()  # the inputs that are texts, by their words
+    alike: bool = False  # whether they are all there is, in one unit: nothing to standardise
 
 
 def labelled(
@@ -43,7 +47,8 @@ def labelled(
 ) -> Labelled:
     """The task in a table whose column `label` is known in every row; the other columns, encoded, are the inputs.
 
-    `test` is the path of a table to judge by, else `test_share` (0.3) of the rows of each class is set aside at random.
+    A column of texts is encoded by its words, learnt from the rows that can be asked about and the targets. `test` is
+    the path of a table to judge by, else `test_share` (0.3) of the rows of each class is set aside at random.
     `targets` is the path of a table of inputs like those the model will meet. Both are encoded as the first table is.
 
     >>> from askwell.seeds import rng_for
@@ -69,37 +74,90 @@ def labelled(
     table = read(path, id=id)
     labels = label_column(table, label)
     _check_classes(table, label, labels)
-    inputs = encoded(table, drop=[label, *(name for name in drop if name != id)])
     ids = list(table.ids if table.ids is not None else table.numbers)
-    note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.note.splitlines()]
+    held = np.zeros(table.rows, bool) if test else _held_out(labels, 0.3 if test_share is None else test_share, rng)
+    pool, wanted = some_rows(table, np.flatnonzero(~held)), None if targets is None else read(targets)
+    inputs = _inputs(
+        table, [label, *(name for name in drop if name != id)], [pool] if wanted is None else [pool, wanted]
+    )
+    note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.notes]
     if test is None:
-        held = _held_out(labels, 0.3 if test_share is None else test_share, rng)
-        judged = inputs.x[held], [labels[row] for row in np.flatnonzero(held)]
+        judged = inputs.encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
         note.append(f"to judge by: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
     else:
-        held = np.zeros(table.rows, bool)
         other = read(test)
-        labels, theirs = _alike(labels, label_column(other, label))
+        labels, theirs = _alike((table, labels), (other, label_column(other, label)), label)
         judged = inputs.encode(other), theirs
         note.append(f"to judge by: the {other.rows:,} rows of {other.source}")
     aim = None
-    if targets is None:
+    if wanted is None:
         note.append("targets: drawn from the rows that can be asked about")
     else:
-        wanted = read(targets)
         aim = inputs.encode(wanted)
         note.append(f"targets: the {wanted.rows:,} rows of {wanted.source}")
     asked = np.flatnonzero(~held).tolist()
     return Labelled(
-        inputs.x[asked], [labels[row] for row in asked], [ids[row] for row in asked], judged, aim, "\n  ".join(note)
+        inputs.encode(pool),
+        [labels[row] for row in asked],
+        [ids[row] for row in asked],
+        judged,
+        aim,
+        "\n  ".join(note),
+        inputs.texts,
+        inputs.alike,
     )
 
 
-def _alike(a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
+@final
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """How a table becomes numbers."""
+
+    encode: Callable[[Table], np.ndarray]
+    notes: list[str]
+    texts: tuple[str, ...]
+    alike: bool
+
+
+def _inputs(table: Table, drop: Sequence[str], read: Sequence[Table]) -> _Inputs:
+    """Columns as the whole table has them, and prose by its words, which are learnt from the tables of `read`.
+
+    Without other inputs, texts of two words are taken too; a row's texts are then in one unit, as in a project.
+    """
+    left = [name for name in table.columns if name not in drop]
+    prose = tuple(name for name in left if is_prose(table.columns[name]))
+    columns: Encoded | None = None
+    try:
+        columns = encoded(table, drop=[*drop, *prose])
+    except ValueError:
+        prose = prose or tuple(name for name in left if is_wordy(table.columns[name], words=2))
+        if not prose or any(name not in table.columns for name in drop):
+            raise
+    encoders, notes = [] if columns is None else [columns.encode], [] if columns is None else columns.note.splitlines()
+    for name in prose:
+        numbers, note = fit_texts([text for each in read for text in each.texts(name)])
+        encoders.append(partial(_encoded_texts, name, numbers))
+        notes.append(f"{name}: {note}")
+
+    def encode(other: Table) -> np.ndarray:
+        return np.concatenate([each(other) for each in encoders], axis=1)
+
+    if columns is not None:
+        return _Inputs(encode, notes, prose, alike=False)
+    in_unit = in_one_unit(np.concatenate([encode(each) for each in read]))
+    return _Inputs(lambda other: in_unit(encode(other)), notes, prose, alike=True)
+
+
+def _encoded_texts(name: str, numbers: Encoder, table: Table) -> np.ndarray:
+    return np.asarray(numbers(table.texts(name)), np.float32)
+
+
+def _alike(a: tuple[Table, list[Any]], b: tuple[Table, list[Any]], name: str) -> tuple[list[Any], list[Any]]:
     """Labels of two files as the same kind: texts, if they are in one of them (1, 2, x) and not in the other (1, 2)."""
-    if isinstance(a[0], str) == isinstance(b[0], str):
-        return a, b
-    return [str(label) for label in a], [str(label) for label in b]
+    if isinstance(a[1][0], str) == isinstance(b[1][0], str):
+        return a[1], b[1]
+    one, other = ([text.strip() for text in table.texts(name)] for table, _ in (a, b))
+    return one, other
 
 
 def _check_classes(table: Table, name: str, labels: list[Any]) -> None:

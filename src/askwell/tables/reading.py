@@ -1,16 +1,22 @@
 """Reading tables: CSV, JSON lines, Parquet. A refusal says `file:row` and what to try."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from askwell.tables.separated import read_separated
-from askwell.tables.table import Table, Values, listed, typed
+from askwell.tables.table import Cells, Table, Values, cell_text, listed, typed
 
-__all__ = ["read_table"]
+__all__ = ["parsed_json", "read_table"]
+
+Column: TypeAlias = tuple[Values, Cells | None]
+"""The values, and the cells as they stand in the file where the values do not print as that."""
+
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
 OTHER_KINDS = {
     ".xlsx": "a spreadsheet: save it as CSV",
@@ -33,7 +39,8 @@ def read_table(
     The first row of a CSV names its columns. Its delimiter (comma, semicolon, tab or |) is found by itself, and UTF-8
     with or without a mark and marked UTF-16 are understood; `delimiter` and `encoding` say otherwise. In a file with
     semicolons 1,5 is one and a half. Empty cells, NA, N/A, NaN, null, ? are missing; 007 is a text. `id` is the column
-    with the rows' ids, which must all be different.
+    with the rows' ids, which must all be different; an id is a text as it stands in the file, blanks around it and
+    NA included.
 
     >>> path = getfixture("tmp_path") / "people.csv"
     >>> _ = path.write_text("name;age;weight\\nAda;36;55,5\\nBob;;80\\n")
@@ -78,12 +85,11 @@ def _check_file(file: Path) -> None:
 
 
 def _with_ids(table: Table, name: str) -> Table:
-    """The same table with a column as ids: whole numbers if all are written as such, else texts."""
-    values = table.column(name)
-    ids: list[Any] = values if isinstance(values, list) else values.tolist()
-    seen: dict[Any, int] = {}
+    """The same table with a column as ids: whole numbers if all are written as such, else texts as they stand there."""
+    ids: list[Any] = table.texts(name)
+    seen: dict[str, int] = {}
     for row, item in enumerate(ids):
-        if item is None or item != item:
+        if not item.strip():
             raise ValueError(f"{table.place(row)}: the id column {name!r} has no value here. Every row needs an id.")
         if item in seen:
             raise ValueError(
@@ -92,10 +98,11 @@ def _with_ids(table: Table, name: str) -> Table:
                 "rows are counted then."
             )
         seen[item] = row
-    if all(isinstance(item, str) and item.isdecimal() and str(int(item)) == item for item in ids):
+    if all(map(WHOLE.fullmatch, ids)) and "-0" not in seen:
         ids = [int(item) for item in ids]
     rest = {other: values for other, values in table.columns.items() if other != name}
-    return Table(table.source, rest, table.numbers, tuple(ids))
+    written = {other: cells for other, cells in table.written.items() if other != name}
+    return Table(table.source, rest, table.numbers, tuple(ids), written)
 
 
 # ---- JSON lines ----
@@ -116,7 +123,12 @@ def _json_lines(file: Path, encoding: str) -> Table:
                 values.append(None)
     if not columns:
         raise ValueError(f"{file.name} has no rows with values. Each line must be an object like" + ' {"age": 31}.')
-    return Table(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
+    return _joined(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
+
+
+def _joined(source: str, columns: dict[str, Column], numbers: Sequence[int]) -> Table:
+    written = {name: cells for name, (_, cells) in columns.items() if cells is not None}
+    return Table(source, {name: values for name, (values, _) in columns.items()}, numbers, written=written)
 
 
 def _records(file: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -125,7 +137,7 @@ def _records(file: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line.decode(encoding))
+                record = parsed_json(line.decode(encoding))
             except UnicodeDecodeError:
                 raise ValueError(f"{file.name}:{number}: this line is not UTF-8 text. Try encoding='cp1252'.") from None
             except (json.JSONDecodeError, RecursionError) as fault:
@@ -140,27 +152,66 @@ def _records(file: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, record
 
 
-def _values(found: list[Any]) -> Values:
+class _Spelt(float):
+    """A number, and how it is written."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> "_Spelt":
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """A line of JSON in which the numbers of an object print as they are written.
+
+    >>> print(parsed_json('{"a": 1.10}')["a"], parsed_json('{"a": 9007199254740993}')["a"])
+    1.10 9007199254740993
+    """
+    record = json.loads(text)
+    if isinstance(record, dict) and any(type(value) is float for value in record.values()):
+        return json.loads(text, parse_float=_Spelt)  # a call for each number: not for lines of embeddings
+    return record
+
+
+def _values(found: list[Any]) -> Column:
     """A column of JSON values: numbers, truth values, or all of them as text."""
-    kinds = {type(value) for value in found}
+    kinds = {float if isinstance(value, float) else type(value) for value in found}
     if kinds == {bool}:
-        return np.array(found)
+        return np.array(found), None
     if kinds <= {int, float, type(None)}:
         try:
-            if kinds == {int}:
-                return np.array(found, np.int64)
-            return typed(np.array([np.nan if value is None else value for value in found], float))
+            return _numbers(found)
         except OverflowError:  # a whole number beyond any float: an id
             pass
-    return [_text(value) for value in found]
+    return _as_texts([_cell(value) for value in found])
 
 
-def _text(value: Any) -> str | None:
+def _numbers(found: Sequence[Any]) -> Column:
+    """Whole numbers if they can be, else floats and the numbers as they print; NaN where one is missing."""
+    if all(type(value) is int and -(2**63) <= value < 2**63 for value in found):
+        return np.array(found, np.int64), None
+    values = np.array([np.nan if value is None else value for value in found], float)
+    return typed(values), [cell_text(value) for value in found]
+
+
+def _as_texts(cells: list[str | None]) -> Column:
+    """Texts without the blanks around them, and with them where there are any."""
+    texts = [None if cell is None else cell.strip() or None for cell in cells]
+    return texts, None if all((text or "") == (cell or "") for text, cell in zip(texts, cells, strict=True)) else cells
+
+
+def _cell(value: Any) -> str | None:
     if value is None or value != value:
         return None
-    if isinstance(value, str):
-        return value.strip() or None
-    return json.dumps(value)
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 # ---- Parquet ----
@@ -182,24 +233,39 @@ def _parquet(file: Path) -> Table:
     if not names or not content.num_rows:
         raise ValueError(f"{file.name} has no rows. Is this the right file?")
     columns = {name: _arrow_values(column) for name, column in zip(names, content.columns, strict=True)}
-    return Table(file.name, columns, range(1, content.num_rows + 1))
+    return _joined(file.name, columns, range(1, content.num_rows + 1))
 
 
-def _arrow_values(column: Any) -> Values:
+def _arrow_values(column: Any) -> Column:
     from pyarrow import float64, timestamp, types
 
     kind = column.type
-    if types.is_integer(kind) and not column.null_count:
-        whole: np.ndarray = column.to_numpy()
-        return whole.astype(np.int64) if whole.dtype != np.uint64 or whole.max() < 2**63 else whole.astype(float)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return typed(np.asarray(column.cast(float64()).to_numpy(), float))
+    if types.is_integer(kind):
+        return _numbers(column.to_pylist()) if column.null_count or kind == "uint64" else (_whole(column), None)
+    if types.is_decimal(kind):
+        return _numbers_of([None if value is None else f"{value:f}" for value in column.to_pylist()])
+    if types.is_floating(kind):
+        values = typed(np.asarray(column.cast(float64()).to_numpy(), float))
+        if kind == "double" or values.dtype.kind == "i":
+            return values, None
+        return values, [cell_text(None if number != number else str(number)) for number in column.to_numpy()]
     if types.is_boolean(kind) and not column.null_count:
-        return np.asarray(column.to_numpy(), bool)
+        return np.asarray(column.to_numpy(), bool), None
     if types.is_timestamp(kind):  # Python's clock has no nanoseconds
         column = column.cast(timestamp("us", tz=kind.tz), safe=False)
-    return [_text(value if isinstance(value, str | bool | None) else _written(value)) for value in column.to_pylist()]
+    return _as_texts([value if isinstance(value, str | None) else _written(value) for value in column.to_pylist()])
+
+
+def _whole(column: Any) -> np.ndarray:
+    values: np.ndarray = column.to_numpy()
+    return values.astype(np.int64)
+
+
+def _numbers_of(cells: list[str | None]) -> Column:
+    return typed(np.array([np.nan if cell is None else float(cell) for cell in cells])), cells
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return cell_text(value)
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)

@@ -9,31 +9,43 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from askwell.tables.table import Table, Values, listed, typed
+from askwell.tables.table import Cells, Table, Values, cell_text, listed, typed
 
-__all__ = ["read_separated"]
+__all__ = ["allow_long_cells", "is_spaced", "numbers_of", "read_separated"]
 
 DELIMITERS = ",;\t|"
 PART = 5_000  # rows
 MISSING = frozenset(["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "#N/A", "?"])
 CODE = re.compile(r"\n[+-]?0\d")  # 007 is a number to Python and not to people, as is 1_000
+LONGEST = 2**31 - 1  # letters of a cell; Python's own limit is 131,072
+WIDEST = 64  # letters of a number; a column with longer ones is kept as a list of its cells
+
+
+def allow_long_cells() -> None:
+    """Let the csv module read cells of any length, such as long texts: its limit holds for the whole process."""
+    if csv.field_size_limit() < LONGEST:
+        csv.field_size_limit(LONGEST)
 
 
 def read_separated(path: Path, *, encoding: str | None, delimiter: str | None, as_text: str | None) -> Table:
     """The table in a text file whose first row names the columns; `as_text` is a column to keep letter by letter."""
+    allow_long_cells()
     try:
         encoding = encoding or _marked_encoding(path)
         with path.open(encoding=encoding, newline="") as file:
-            delimiter = delimiter or _likely_delimiter(file.read(1 << 16))
+            sample = file.read(1 << 16)
+        delimiter = delimiter or _likely_delimiter(sample)
+        form: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": is_spaced(sample, delimiter)}
         with path.open(encoding=encoding, newline="") as file:
-            header = _header(path, csv.reader(file, delimiter=delimiter, skipinitialspace=True))
+            header = _header(path, csv.reader(file, **form))
         texts = {place for place, name in enumerate(header) if name == as_text}
-        table, late = _read(path, encoding, delimiter, header, texts)
+        table, late = _read(path, encoding, form, header, texts)
         if late:
-            table, _ = _read(path, encoding, delimiter, header, texts | late)
+            table, _ = _read(path, encoding, form, header, texts | late)
         return table
     except UnicodeDecodeError as fault:
         raise ValueError(_undecodable(path, encoding or "utf-8", fault)) from None
@@ -45,13 +57,16 @@ def read_separated(path: Path, *, encoding: str | None, delimiter: str | None, a
         ) from None
 
 
-def _read(path: Path, encoding: str, delimiter: str, header: Sequence[str], texts: set[int]) -> tuple[Table, set[int]]:
+def _read(
+    path: Path, encoding: str, form: dict[str, Any], header: Sequence[str], texts: set[int]
+) -> tuple[Table, set[int]]:
     """(the table, the columns that turned out to be text too late); columns of `texts` are read as text."""
+    delimiter = form["delimiter"]
     columns = [_Column(text=place in texts, comma=delimiter == ";") for place in range(len(header))]
     blank: list[int] = []
     count = 1
     with path.open(encoding=encoding, newline="") as file:
-        reader = csv.reader(_lines(file, path.name), delimiter=delimiter, skipinitialspace=True, strict=True)
+        reader = csv.reader(_lines(file, path.name), **form, strict=True)
         for rows in _parts(reader, path.name):
             if count == 1:
                 rows = rows[1:]
@@ -68,41 +83,64 @@ def _read(path: Path, encoding: str, delimiter: str, header: Sequence[str], text
     if not len(numbers):
         raise ValueError(f"{path.name} has a header and no rows under it. Is this the right file?")
     late = {place for place, column in enumerate(columns) if column.late}
-    values = {} if late else {name: column.values() for name, column in zip(header, columns, strict=True)}
-    return Table(path.name, values, numbers), late
+    if late:
+        return Table(path.name, {}, numbers), late
+    named = dict(zip(header, columns, strict=True))
+    values = {name: column.values() for name, column in named.items()}
+    written = {name: found for name, column in named.items() if (found := column.written()) is not None}
+    return Table(path.name, values, numbers, written=written), late
 
 
 class _Column:
-    """A column while it is read: parts that are numbers, or one list of texts."""
+    """A column while it is read: parts that are numbers, or one list of texts; and its cells as they stand there."""
 
     def __init__(self, *, text: bool, comma: bool) -> None:
         self.texts: list[str | None] | None = [] if text else None
         self.known: dict[str, str] = {}  # one copy of each text, however often it occurs
         self.parts: list[np.ndarray] = []
+        self.cells: list[Any] = []  # of numbers: an array of bytes for each part
         self.comma, self.late = comma, False
 
     def add(self, cells: tuple[str, ...]) -> None:
         if self.late:
             return
         if self.texts is None:
-            part = _numbers(cells, comma=self.comma)
+            part = numbers_of(cells, comma=self.comma)
             if part is not None:
                 self.parts.append(part)
+                self.cells.append(np.array(cells, "S" if max(map(len, cells)) <= WIDEST else object))
                 return
             self.late, self.texts = bool(self.parts), []
         once = self.known.setdefault
         for cell in cells:
             text = cell.strip()
             self.texts.append(None if text in MISSING else once(text, text))
+            self.cells.append(once(cell, cell))
 
     def values(self) -> Values:
         if self.texts is not None:
             return self.texts
         return typed(np.concatenate(self.parts))
 
+    def written(self) -> Cells | None:
+        """The cells as they stand in the file; None if the values print as that."""
+        if self.texts is not None:
+            alike = all(text is cell or (text or "") == cell for text, cell in zip(self.texts, self.cells, strict=True))
+            return None if alike else self.cells
+        if any(part.dtype == object for part in self.cells):
+            return [*map(cell_text, np.concatenate([part.astype(object) for part in self.cells]))]
+        cells, values = np.concatenate(self.cells), self.values()
+        assert isinstance(values, np.ndarray)
+        whole = values.dtype.kind == "i" and bool((values.astype(cells.dtype) == cells).all())
+        return None if whole else cells
 
-def _numbers(cells: Sequence[str], *, comma: bool) -> np.ndarray | None:
-    """The cells as numbers, NaN where one is missing; None if one is neither. With `comma`, 1,5 is one and a half."""
+
+def numbers_of(cells: Sequence[str], *, comma: bool) -> np.ndarray | None:
+    """The cells as numbers, NaN where one is missing; None if one is neither. With `comma`, 1,5 is one and a half.
+
+    >>> numbers_of(["1,5", "NA"], comma=True), numbers_of(["007"], comma=False)
+    (array([1.5, nan]), None)
+    """
     whole = "\n".join(("", *cells))
     if not whole.isascii() or "_" in whole or CODE.search(whole):
         return None
@@ -142,6 +180,24 @@ def _likely_delimiter(sample: str) -> str:
     return max(DELIMITERS, key=fit)
 
 
+def is_spaced(sample: str, delimiter: str) -> bool:
+    """Whether blanks follow the delimiters of this file (a, b, c), and so are no part of the values.
+
+    They do if most cells after the first of a row begin with one, or if one stands before a quotation mark.
+
+    >>> is_spaced("key, x", ","), is_spaced(" key,x", ",")
+    (True, False)
+    """
+    if delimiter == " " or re.search(rf'{re.escape(delimiter)} +"', sample):
+        return True
+    try:
+        rows = islice(csv.reader(sample.splitlines(True), delimiter=delimiter), 50)
+        later = [cell for row in rows for cell in row[1:]]
+    except csv.Error:
+        return False
+    return 2 * sum(cell.startswith(" ") for cell in later) > len(later)
+
+
 def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
     """The names of the columns: all different, and none of them looking like a value."""
     try:
@@ -156,7 +212,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise ValueError(
             f"{path.name}:1: columns must have different names, but {listed(twice)} occurs more than once."
         )
-    numeric = [name for name in names if _numbers([name], comma=False) is not None]
+    numeric = [name for name in names if numbers_of([name], comma=False) is not None]
     if 2 * len(numeric) >= len(names) and not all(name.isdecimal() for name in numeric):
         raise ValueError(
             f"{path.name}:1: the first row must name the columns, but it holds {listed(names, most=4)}. "
@@ -185,7 +241,7 @@ def _parts(reader: Iterator[list[str]], name: str) -> Iterator[list[list[str]]]:
         except csv.Error as fault:
             cause = "a quotation mark that is opened and never closed" if "end of data" in str(fault) else str(fault)
             if "field larger" in str(fault):
-                cause = "a value of more than 131,072 letters, or a quotation mark that is never closed"
+                cause = f"a value of more than {csv.field_size_limit():,} letters, or a quotation mark never closed"
             raise ValueError(
                 f"{name}:{count + len(rows) + 1}: this row cannot be read: {cause}. A quotation mark inside a quoted "
                 'value is written twice: "a 3"" pipe".'

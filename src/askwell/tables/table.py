@@ -1,16 +1,22 @@
 """A table: named columns of equal length, and where each of its rows stands in the file it came from."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-__all__ = ["Table", "Values", "is_missing", "label_column", "listed", "typed"]
+from askwell.arrays import take
+
+__all__ = ["Cells", "Table", "Values", "cell_text", "is_missing", "label_column", "listed", "some_rows", "typed"]
 
 Values: TypeAlias = np.ndarray | list[str | None]
 """A column: int64, float64 (NaN where a value is missing) or bool numbers, or texts (None where one is missing)."""
+
+Cells: TypeAlias = np.ndarray | list[Any]
+"""A column as it stands in the file: texts, "" or None where there is none; of numbers perhaps an array of bytes."""
 
 MOST_NAMES = 12  # in a message
 
@@ -19,6 +25,9 @@ MOST_NAMES = 12  # in a message
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns in the file's order; `ids` are the values of the id column, which is none of the columns.
+
+    `columns` are for models: numbers, or texts without the blanks around them. `written` has the cells as they stand in
+    the file, for the columns in which these differ from what the values print as (1.10, 9007199254740993, " a", NA).
 
     >>> table = Table("people.csv", {"age": np.array([31, 5]), "town": ["Oslo", None]}, numbers=range(2, 4))
     >>> table.rows, table.place(1), table.column("age").tolist()
@@ -32,6 +41,7 @@ class Table:
     columns: Mapping[str, Values]
     numbers: Sequence[int]  # the file's number of each row, as a spreadsheet counts: the header of a CSV is row 1
     ids: tuple[Any, ...] | None = None
+    written: Mapping[str, Cells] = field(default_factory=dict, repr=False)
 
     @property
     def rows(self) -> int:
@@ -42,6 +52,22 @@ class Table:
         """`file:row` of a row of the table."""
         return f"{self.source}:{self.numbers[row]}"
 
+    def text(self, name: str, row: int) -> str:
+        """A cell as it stands in the file; "" where there is none.
+
+        >>> Table("a.csv", {"x": np.array([1.1])}, range(2, 3), written={"x": ["1.10"]}).text("x", 0)
+        '1.10'
+        """
+        return cell_text(self.cells(name)[row])
+
+    def cells(self, name: str) -> Cells:
+        """A column as it stands in the file, or values that print as that."""
+        return self.written[name] if name in self.written else self.column(name)
+
+    def texts(self, name: str) -> list[str]:
+        """All cells of a column as they stand in the file."""
+        return [*map(cell_text, self.cells(name))]
+
     def column(self, name: str) -> Values:
         """The values of a column, or a refusal that names the ones there are."""
         if name in self.columns:
@@ -51,16 +77,18 @@ class Table:
 
 def _unknown(name: str, names: Sequence[str]) -> str:
     """What to say to somebody who asked for a column that is not there."""
+    if not names:
+        return "It has no columns at all."
     lower = {known.lower(): known for known in reversed(names)}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     hint = f"Did you mean {lower[close[0]]!r}? " if close else ""
-    if len(names) == 1:
+    if len(names) == 1 and re.search(r"[^\w-]", names[0]):
         shown = repr(names[0] if len(names[0]) <= 40 else f"{names[0][:40]}...")
         return (
             f"{hint}Its only column is {shown}. If that is several in one, the values are separated by something else "
             "than comma, semicolon, tab or |: name it, such as delimiter=' '."
         )
-    return f"{hint}Its columns are {listed(names)}."
+    return f"{hint}Its columns are {listed(names)}." if len(names) > 1 else f"{hint}Its only column is {names[0]!r}."
 
 
 def listed(things: Sequence[Any], *, most: int = MOST_NAMES) -> str:
@@ -71,6 +99,37 @@ def listed(things: Sequence[Any], *, most: int = MOST_NAMES) -> str:
     """
     shown = ", ".join(str(thing) for thing in things[:most])
     return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
+
+
+def cell_text(value: Any) -> str:
+    """A value of a table as people read it.
+
+    >>> cell_text(None), cell_text(np.float64(1.5)), cell_text(np.int64(3)), cell_text(np.True_), cell_text(b"1.10")
+    ('', '1.5', '3', 'true', '1.10')
+    """
+    if value is None or value != value:
+        return ""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):  # cells of numbers are kept as such, which takes a tenth of the memory
+        return value.decode("ascii")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def some_rows(table: Table, rows: np.ndarray) -> Table:
+    """The same table with these rows only.
+
+    >>> part = some_rows(Table("a.csv", {"x": ["a", "b", "c"]}, range(2, 5)), np.array([2]))
+    >>> part.columns, part.place(0)
+    ({'x': ['c']}, 'a.csv:4')
+    """
+
+    def some(columns: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: take(values, rows) for name, values in columns.items()}
+
+    numbers = take(list(table.numbers), rows)
+    ids = None if table.ids is None else tuple(take(list(table.ids), rows))
+    return Table(table.source, some(table.columns), numbers, ids, some(table.written))
 
 
 def is_missing(values: Values) -> np.ndarray:
