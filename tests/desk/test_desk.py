@@ -322,8 +322,146 @@ def test_a_rename_keeps_history_and_understands_pages_of_yesterday(desk):
     assert desk.answer("ada", "item 0", "ham", key="k1").kept == "again"
     assert desk.answer("ada", "item 1", "ham", key="k2").kept == "counted"
     assert desk.labels()["item 1"].label == "good"
-    with pytest.raises(ValueError, match="'good' has labels"):
+    with pytest.raises(ValueError, match="'good' has 2 labels "):
         desk.set_rules("owner", classes=["ham", "spam"])
+
+
+def test_an_answer_means_the_class_that_the_person_saw(desk, store):
+    """Swapped names, and a name that was given to another class: what waited in a browser is not mislabelled."""
+    seen = desk.set_rules("owner", classes=["cat", "dog"]).version
+    desk.set_rules("owner", renamed={"cat": "dog", "dog": "cat"})
+    assert desk.answer("ada", "item 0", "cat", key="k1", rules=seen).kept == "counted"
+    assert desk.labels()["item 0"].label == "dog"
+    later = desk.rules.version
+    desk.set_rules("owner", renamed={"cat": "kitten"})
+    desk.set_rules("owner", added=["cat"])
+    desk.answer("ada", "item 1", "cat", key="k2", rules=later)
+    desk.answer("ada", "item 2", "cat", key="k3", rules=desk.rules.version)
+    assert [desk.labels()[f"item {n}"].label for n in (1, 2)] == ["kitten", "cat"]
+    assert desk.answer("ada", "item 0", "cat", key="k1", rules=seen).kept == "again"  # sent again, under later rules
+    with pytest.raises(ValueError, match="stands for another request"):
+        desk.answer("ada", "item 0", "dog", key="k1", rules=seen)
+    other = Desk(store, ITEMS)  # who reads the records finds the same
+    assert {item: said.label for item, said in other.labels().items()} == {
+        item: said.label for item, said in desk.labels().items()
+    }
+
+
+def test_an_answer_for_a_class_that_is_gone_is_refused_and_a_repeat_of_a_stored_one_is_not(desk):
+    seen = desk.set_rules("owner", classes=["cat", "dog", "cow"]).version
+    desk.answer("ada", "item 0", "cow", key="k1", rules=seen)
+    desk.undo("ada", key="u1")
+    desk.set_rules("owner", removed=["cow"])
+    desk.set_rules("owner", added=["cow"])  # not the same class
+    with pytest.raises(ValueError, match=r"'cow' was given when .* removed since"):
+        desk.answer("ada", "item 1", "cow", key="k2", rules=seen)
+    assert desk.answer("ada", "item 0", "cow", key="k1", rules=seen).kept == "again"
+    assert desk.answer("ada", "item 1", "cow", key="k2", rules=desk.rules.version).kept == "counted"
+
+
+def test_rules_that_changed_between_the_decision_and_the_record_do_not_mislabel(store):
+    """Another server swaps two classes in that instant: the record says under which rules it was written."""
+    one, other = Desk(store, ITEMS), Desk(store, ITEMS)
+    version = one.set_rules("owner", classes=["cat", "dog"]).version
+    other.set_rules("owner", renamed={"cat": "dog", "dog": "cat"})
+    body = {"label": "cat", "rules": version}
+    store.append([Record("k1", "main", "label", text_of("item 0"), body, "ada")])
+    assert one.labels()["item 0"].label == "dog"
+
+
+def test_labels_mean_the_same_in_another_store_where_records_have_other_numbers(desk, store):
+    """A backup put back beside other projects: `seq` is another there, and no version may rest on it."""
+    seen = desk.set_rules("owner", classes=["cat", "dog"]).version
+    desk.set_rules("owner", renamed={"cat": "dog", "dog": "cat"})
+    desk.answer("ada", "item 0", "cat", key="k1", rules=seen)
+    desk.answer("ada", "item 1", "cat", key="k2", rules=desk.rules.version)
+    there = open_store(None)
+    there.append([Record(f"other {n}", "another project", "note", None, {}) for n in range(50)])
+    there.append(store.read("main"))
+    again = Desk(there, ITEMS)
+    assert {item: said.label for item, said in again.labels().items()} == {"item 0": "dog", "item 1": "cat"}
+    assert again.answer("ada", "item 2", "cat", key="k3", rules=seen).kept == "counted"
+    assert again.labels()["item 2"].label == "dog"
+    assert again.answer("ada", "item 0", "cat", key="k1", rules=seen).kept == "again"
+    there.close()
+
+
+def test_two_who_add_classes_at_once_both_have_them(store):
+    one, other = Desk(store, ITEMS), Desk(store, ITEMS)
+    one.set_rules("ada", classes=["ham", "spam"])
+    assert other.rules.classes == ("ham", "spam")
+    one.set_rules("ada", added=["eggs"])
+    assert other.set_rules("bob", added=["bacon"]).classes == ("ham", "spam", "eggs", "bacon")
+    assert one.set_rules("ada", removed=["eggs"]).classes == ("ham", "spam", "bacon")
+
+
+# ---- pages that were open before -----------------------------------------------------------------------------------
+
+
+def test_a_project_is_known_again_whatever_happens_to_its_pool(store):
+    name = Desk(store, ITEMS).project
+    assert Desk(store, [*ITEMS, "one more"]).project == name
+    Desk(store, ITEMS).set_rules("owner", classes=["ham", "spam"])
+    assert Desk(store, ITEMS[:2], seed=5).project == name
+    assert Desk(store, ITEMS, run="other").project != name
+    assert Desk(open_store(None), ITEMS).project != name
+
+
+def test_two_servers_that_open_a_new_project_at_once_give_it_one_name(tmp_path):
+    url = f"sqlite:///{tmp_path}/labels.db"
+    with open_store(url) as one, open_store(url) as other:
+        desks, found = [Desk(store, ITEMS) for store in (one, other) for _ in range(4)], []
+        threads = [threading.Thread(target=lambda desk=desk: found.append(desk.project)) for desk in desks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8
+        assert len(set(found)) == 1
+        assert [record.kind for record in one.read("main")] == ["project"]
+
+
+def test_a_store_of_before_has_a_name_too(store):
+    """Nothing is written: the first record names the project."""
+    Run(store, "main").change(lambda state: [Entry("label", text_of("item 2"), {"label": "ham"})])
+    before = store.read("main")
+    assert len(Desk(store, ITEMS).project) == 32
+    assert store.read("main") == before
+
+
+def test_a_project_knows_the_tokens_that_it_gave(desk):
+    task, other = desk.next("ada", size=2)
+    desk.answer("ada", task.item, "ham", key="k1", token=task.token)
+    (his,) = desk.next("bob")
+    assert desk.gave("ada", [task.token, "foreign", his.token, other.token]) == [task.token, other.token]
+
+
+def test_ones_last_answers_come_newest_first(desk):
+    for n in range(5):
+        desk.answer("ada", f"item {n}", "ham", key=f"k{n}")
+    desk.answer("bob", "item 5", "ham", key="b1")
+    desk.answer("ada", "item 1", "spam", key="k9")  # a correction is the newest
+    desk.skip("ada", "item 5", "unclear", key="s1")
+    desk.answer("ada", "item 0", "eggs", key="k10")
+    desk.undo("ada", key="u1")
+    first = desk.latest("ada", size=2)
+    assert [(said.item, said.label) for said in first] == [("item 5", None), ("item 1", "spam")]
+    rest = desk.latest("ada", size=9, before=first[-1].seq)
+    assert [said.item for said in rest] == ["item 4", "item 3", "item 2"]
+    assert desk.latest("nobody", size=3) == []
+
+
+def test_a_second_answer_says_what_it_corrects(desk):
+    assert desk.answer("ada", "item 0", "ham", key="k1").corrects is None
+    assert desk.answer("bob", "item 0", "ham", key="k2").corrects is None
+    assert desk.answer("ada", "item 0", "spam", key="k3").corrects == "ham"
+    assert desk.answer("ada", "item 0", "spam", key="k3").corrects == "ham"  # sent again
+
+
+def test_a_new_ranking_is_said_with_the_next_answer(desk):
+    assert desk.answer("ada", "item 0", "ham", key="k1").round is desk.round is None
+    desk.put_queue(1, [Suggested("item 4")])
+    assert desk.answer("ada", "item 1", "ham", key="k2").round == desk.round == 1
 
 
 def test_what_a_model_learns_from_changes_with_labels_only(desk):
@@ -434,6 +572,39 @@ Desks.TestCase.settings = settings(
     max_examples=40, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 TestDesks = Desks.TestCase
+
+
+@pytest.mark.parametrize("jump", [3_600.0, 86_400.0, 10 * 365 * 86_400.0])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_clock_that_jumped_blocks_nothing_for_longer_than_a_lease(store, clock, jump, restart):
+    desk = Desk(store, ITEMS, clock=clock)
+    desk.set_rules("ada", classes=["ham", "spam"], budget=len(ITEMS))
+    clock.now += jump
+    held = desk.next("ada", size=len(ITEMS))
+    assert len(held) == len(ITEMS)
+    clock.now -= jump  # it was wrong for a moment
+    other = Desk(store, ITEMS, clock=clock) if restart else desk
+    assert other.next("bob") == []
+    clock.now += 91
+    (task,) = other.next("bob")
+    assert task.until == clock.now + 90
+    assert other.answer("bob", task.item, "ham", key="bob 1", token=task.token).kept == "counted"
+    late = next(one for one in held if one.item != task.item)
+    assert other.answer("ada", late.item, "spam", key="ada 1", token=late.token).kept == "counted"  # nobody took it
+
+
+def test_a_machine_whose_clock_is_a_day_ahead_keeps_items_no_longer_than_others(store, clock):
+    ahead = lambda: clock() + 86_400  # noqa: E731
+    one, two = Desk(store, ["a"], clock=ahead), Desk(store, ["a"], clock=clock)
+    (task,) = one.next("ada")
+    assert two.next("bob") == []
+    clock.now += 60
+    assert one.renew("ada", [task.token]) == [task.token]  # she is still there
+    clock.now += 60
+    assert two.next("bob") == []
+    clock.now += 91
+    assert [other.item for other in two.next("bob")] == ["a"]
+    assert one.renew("ada", [task.token]) == []
 
 
 def test_clocks_that_disagree_cannot_make_a_double_issue(store):

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 from askwell.seeds import rng_for
@@ -44,13 +44,22 @@ def records(start, stop):
     ]
 
 
+@contextmanager
+def reading(path):
+    """While somebody reads, what is appended stays in the journal."""
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM record").fetchone()
+        yield
+
+
 # ---- cuts ----
 
 
 def cut(place, cuts, figures, *, seed):
     """The journal ends anywhere; behind the cut there is nothing, or zeros, or noise, or what stood there before."""
     path, ends, truth = place / "labels.db", {0}, []
-    with SqliteStore(path) as store:
+    with SqliteStore(path) as store, reading(path):
         for size in SIZES * 6:
             truth += store.append(records(len(truth), len(truth) + size))
             ends.add(len(truth))

@@ -11,6 +11,7 @@ from store.test_files import harmed
 from askwell.project import open_project
 from askwell.seeds import rng_for
 from soak import Found, folder
+from soak.cuts import reading
 from soak.lives import Nursery
 from soak.people import CLASSES, Visitor, free_port, made
 
@@ -47,13 +48,12 @@ def labelled(place, nursery):
     """(a project with labels in its database and more in its journal, how many are in the database)."""
     project = made(place, items=LABELS + 50)
     with open_project(project) as opened:
-        desk = opened.desk()
-        for number in range(LABELS):
+        desk, early = opened.desk(), LABELS // 2
+        for number in range(early):
             desk.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
-            if number == LABELS // 2:
-                opened.close()  # the journal goes into the database
-                desk = opened.desk()
-                early = number + 1
+        with reading(project / "labels.db"):  # from here on it stays in the journal
+            for number in range(early, LABELS):
+                desk.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
         shutil.copytree(project, place / "left by a kill", ignore=shutil.ignore_patterns("*-shm", "*-sessions"))
     return place / "left by a kill", early
 

@@ -92,14 +92,14 @@ def test_kills_lose_nothing(nursery, place):
     found = kills.killed(nursery, place, 50, seed=0)
     assert not found.faults, found
     assert found.figures["kills"] == 50
-    assert found.figures["acknowledged"] > 100
+    assert found.figures["acknowledged"] > 25  # four lives in five are let live until one more is
     assert found.figures["never answered"] > 0
 
 
 def test_kills_lose_nothing_in_postgresql(nursery, place, postgres_server):
     found = kills.killed(nursery, place, 20, seed=5, server=postgres_server)  # twice the database dies too
     assert not found.faults, found
-    assert found.figures["acknowledged"] > 80
+    assert found.figures["acknowledged"] > 10
     assert found.figures["deaths of the database"] == 2
 
 

@@ -14,7 +14,7 @@ class ListStore:
 
     def __init__(self, fault=""):
         self.fault, self.rows, self.name, self.mutex = fault, [], uuid.uuid4().hex, threading.Lock()
-        self.open = True
+        self.open, self.times = True, {}
 
     def check(self):
         if not self.open and self.fault != "usable when closed":
@@ -32,14 +32,16 @@ class ListStore:
             known = {} if self.fault == "forgets keys" else {row[0]: row for _, row in self.rows}
             last = max([seq for seq, row in self.rows if row[1] == rows[0][1]], default=0)
             after = None if self.fault == "ignores after" else after
+            given = {} if self.fault == "forgets times" else {record.key: record.at for record in records}
             for row in fresh(rows, known, last=last, after=after):
                 self.rows.append((len(self.rows) + 1, row))
+                self.times[row[0]] = given.get(row[0]) or 1.8e9
             places = {row[0]: seq for seq, row in self.rows}
-            return [kept(row, places[row[0]], 1.8e9) for row in rows]
+            return [kept(row, places[row[0]], self.times[row[0]]) for row in rows]
 
     def read(self, run, *, after=0):
         self.check()
-        found = [kept(row, seq, 1.8e9) for seq, row in self.rows if row[1] == run and seq > after]
+        found = [kept(row, seq, self.times[row[0]]) for seq, row in self.rows if row[1] == run and seq > after]
         return found[::-1] if self.fault == "disorderly" else found
 
     def runs(self):
@@ -80,6 +82,7 @@ class TestListStore(PrivateStoreContract):
         ("stores part", "test_what_cannot_be_kept_is_refused_whole"),
         ("disorderly", "test_records_come_back_in_order"),
         ("usable when closed", "test_a_closed_store_says_so"),
+        ("forgets times", "test_a_record_that_has_a_time_keeps_it"),
         ("nameless", "test_a_session_lives_while_the_store_is_open"),
     ],
 )

@@ -5,7 +5,7 @@ import resource
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 
 import pytest
@@ -121,6 +121,52 @@ def test_a_folder_and_no_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def look_as_nobody(opener, line):
+    """What a user who may only read finds, and what they are told when they write."""
+    if not os.geteuid():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    with opener() as store:
+        line.send((store.runs(), len(store.read("run"))))
+        for use in (lambda: store.append(labels(0, 1)), lambda: store.append(labels(900, 901))):
+            try:
+                use()
+                line.send("it was stored")
+            except StoreError as error:
+                line.send(str(error))
+
+
+@pytest.mark.parametrize("folder_mode", [0o555, 0o777])
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_copy_that_may_only_be_read_can_be_looked_at(filled, tmp_path, folder_mode, journal):
+    path = filled[0]
+    if journal:  # left behind, and empty
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).touch()
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    before = snapshot(tmp_path)
+    path.chmod(0o444)
+    tmp_path.chmod(folder_mode)
+    try:
+        process, line = elsewhere(look_as_nobody, partial(SqliteStore, path, writable=False))
+        assert line.recv() == (["run"], 150)
+        assert "open for looking only" in line.recv()
+        assert "open for looking only" in line.recv()
+        process.join()
+        found = snapshot(tmp_path)
+        assert {name: found[name] for name in before if name == path.name} == {path.name: before[path.name]}
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_copy_to_look_at_must_be_there(tmp_path):
+    with pytest.raises(StoreError, match="there is no store"):
+        SqliteStore(tmp_path / "labels.db", writable=False)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("name", "folder_mode", "message"),
     [
@@ -144,8 +190,17 @@ def test_what_may_not_be_written_is_said(filled, tmp_path, name, folder_mode, me
         tmp_path.chmod(0o755)
 
 
+@contextmanager
+def reading(path):
+    """While somebody reads, what is appended stays in the journal."""
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM record").fetchone()
+        yield
+
+
 def test_a_journal_without_its_database_is_not_buried(tmp_path):
-    with SqliteStore(tmp_path / "labels.db") as store:
+    with SqliteStore(tmp_path / "labels.db") as store, reading(tmp_path / "labels.db"):
         store.append(labels(0, 5))
         shutil.copy(tmp_path / "labels.db-wal", tmp_path / "lost.db-wal")
     with pytest.raises(StoreError, match=r"lost\.db-wal is there without its database"):
@@ -163,6 +218,15 @@ def test_a_file_that_is_taken_away_is_noticed(tmp_path, change):
             shutil.copy(tmp_path / "elsewhere.db", path)
         with pytest.raises(StoreError, match="moved, deleted or replaced"):
             store.append(labels(5, 6))
+        if change == "remove":
+            with pytest.raises(StoreError, match="another process has it open, and one of its files was removed"):
+                SqliteStore(path)  # an empty one would be two
+            assert not path.exists()
+            (tmp_path / "elsewhere.db").rename(path)
+            store.append(labels(5, 6))
+    if change == "remove":
+        with SqliteStore(path) as store:
+            assert len(store.read("run")) == 6
 
 
 # ---- damage --------------------------------------------------------------------------------------------------------
@@ -218,7 +282,7 @@ def test_a_changed_letter_is_noticed(filled):
 def test_a_journal_cut_anywhere_leaves_a_prefix(tmp_path):
     """What the power going off leaves: whole calls of append, from the first on."""
     path, ends, truth = tmp_path / "labels.db", {0}, []
-    with SqliteStore(path) as store:
+    with SqliteStore(path) as store, reading(path):
         for size in (1, 2, 30, 1, 5) * 3:
             truth += store.append(labels(len(truth), len(truth) + size))
             ends.add(len(truth))

@@ -55,10 +55,12 @@ class Board:
         self.state.freed.clear()
 
     def at(self, now: float) -> float:
-        """Let leases run out until `now`; the time that it is, which never goes back."""
-        self._now = max(self._now, now)
-        self._back(self.state.leases.run_out(self._now))
-        return self._now
+        """Let leases run out until `now`, and return it. A clock that was set back counts from there on."""
+        leases = self.state.leases
+        leases.limit(now + self.state.rules.lease_seconds, all=now < self._now)
+        self._now = now
+        self._back(leases.run_out(now))
+        return now
 
     def _back(self, items: Sequence[str]) -> None:
         for item in items:
@@ -85,7 +87,13 @@ class Board:
 
     def running(self, who: str, *, now: float) -> list[Lease]:
         """A person's leases that have not run out, oldest first."""
-        return [lease for lease in self.state.leases.of(who) if lease.until > now]
+        leases = self.state.leases
+        return [lease for lease in leases.of(who) if leases.runs(lease, now)]
+
+    def over(self, item: str, *, now: float) -> list[str]:
+        """The tokens of an item's leases that ran out here before their records say so."""
+        leases = self.state.leases
+        return [lease.token for lease in leases.on(item) if now < lease.until and not leases.runs(lease, now)]
 
     def room(self, draft: Draft) -> int:
         """How many more leases the budget allows, if all that are out come back as labels."""
@@ -112,11 +120,12 @@ class Board:
         state = self.state
         if who in state.answers(item):
             return False
-        running = [lease for lease in state.leases.on(item) if lease.until > now]
+        running = [lease for lease in state.leases.on(item) if state.leases.runs(lease, now)]
         return len(running) < state.needed(item) and all(lease.who != who for lease in running)
 
     def _is_left(self, item: str, now: float, draft: Draft) -> bool:
-        running = sum(lease.until > now for lease in self.state.leases.on(item))
+        leases = self.state.leases
+        running = sum(leases.runs(lease, now) for lease in leases.on(item))
         return running + draft.taken[item] < self.state.needed(item)
 
     def _is_complete(self, item: str) -> bool:

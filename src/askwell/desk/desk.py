@@ -1,18 +1,20 @@
 """The desk: hands out items, takes answers, and says where things stand. Any number may be open on one store."""
 
+import hashlib
 import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Unpack, final
 
 from askwell.desk.agreement import Agreement, agreement
 from askwell.desk.board import Board
 from askwell.desk.leases import Lease
 from askwell.desk.progress import Progress, standing
-from askwell.desk.rules import Changes, Rules, changed, most_frequent
+from askwell.desk.rules import Changes, Rules, carried, changed, most_frequent
 from askwell.desk.state import Withdrawal
-from askwell.desk.tasks import Answer, Consensus, Receipt, Suggested, Task, Undone
+from askwell.desk.tasks import Answer, Consensus, Kept, Receipt, Suggested, Task, Undone
 from askwell.desk.turns import Draft, Finish, Lost, Turns
 from askwell.store.records import Record, Store
 from askwell.store.run import text_of
@@ -54,7 +56,7 @@ class Desk:
         clock: Callable[[], float] = time.time,
         seed: int = 0,
     ) -> None:
-        self._run, self._clock = run, clock
+        self._store, self._run, self._clock = store, run, clock
         self._board = Board(items, seed=seed)
         self._state = self._board.state
         self._turns = Turns(store, run, self._board)
@@ -120,12 +122,21 @@ class Desk:
         self._turns.serve(decide)
 
     def answer(
-        self, who: str, item: str, label: Any, *, key: str, token: str | None = None, seconds: float | None = None
+        self,
+        who: str,
+        item: str,
+        label: Any,
+        *,
+        key: str,
+        token: str | None = None,
+        seconds: float | None = None,
+        rules: int | None = None,
     ) -> Receipt:
         """Store a person's label for an item, durably, under a key that the caller makes up: the same again is safe.
 
         It is never refused for coming late, or after somebody else's. A second label of the same person for the same
-        item corrects the first. `token` is that of the task, `seconds` how long it took.
+        item corrects the first. `token` is that of the task, `seconds` how long it took. `rules` is the `version` of
+        the rules that the person saw: the label means the class that had this name then, whatever it is called now.
         """
         _check_name(who)
         self._check_item(item)
@@ -134,7 +145,7 @@ class Desk:
 
         def decide(draft: Draft) -> Finish[Receipt]:
             body = {"label": label, "token": token, "seconds": seconds}
-            return self._request(draft, "label", who, item, label, body, key)
+            return self._request(draft, "label", who, item, label, body, key, version=rules)
 
         return self._turns.serve(decide)
 
@@ -182,14 +193,15 @@ class Desk:
         return self._turns.look(lambda: self._state.rules)
 
     def set_rules(self, who: str, **changes: Unpack[Changes]) -> Rules:
-        """Change the rules: classes, labels_per_item, most_labels, lease_seconds, budget, renamed={old: new}.
+        """Change the rules: classes, added, removed, renamed, labels_per_item, most_labels, lease_seconds, budget.
 
-        Classes may be added and renamed, and removed while no label uses them. A rename keeps all labels: they bear the
-        new name from now on, and a page that still sends the old one is understood.
+        `classes` is the whole list; `added` and `removed` change the one that is there by then, whoever else does so at
+        the same time. A class can be removed while no label uses it. A rename keeps all labels: they bear the new name
+        from now on, and a page that still sends the old one is understood.
         """
 
         def decide(draft: Draft) -> Finish[Rules]:
-            used = {label for label, n in self._state.uses.items() if n}
+            used = {label: n for label, n in self._state.uses.items() if n}
             rules, renamed = changed(self._state.rules, changes, used=used)
             if rules != self._state.rules:
                 draft.guarded.append(self._record("rules", None, rules.body(renamed), who))
@@ -220,6 +232,10 @@ class Desk:
 
         return self._turns.look(found)
 
+    def latest(self, who: str, *, size: int, before: int | None = None) -> list[Answer]:
+        """A person's last `size` labels and skips in force, newest first; `before` is the `seq` of one: older ones."""
+        return self._turns.look(lambda: list(islice(self._state.latest(who, before=before), size)))
+
     def answers(self, *, who: str | None = None) -> list[Answer]:
         """All labels and skips in force, or those of one person, in the order in which they were stored."""
 
@@ -245,6 +261,33 @@ class Desk:
 
         return self._turns.look(found)
 
+    # ---- for pages that were open before -----------------------------------------------------------------------------
+
+    @property
+    def project(self) -> str:
+        """The project's own name for itself: random, made once, the same for all who open its store, and for ever.
+
+        It is that of the first record of the run. A run without any gets one that says nothing else.
+        """
+
+        def decide(draft: Draft) -> Finish[str]:
+            if not self._state.first:
+                draft.guarded.append(self._record("project", None, {}, ""))
+            return lambda: hashlib.blake2b(self._state.first.encode(), digest_size=16).hexdigest()
+
+        return self._turns.serve(decide, alone=True)
+
+    @property
+    def round(self) -> int | None:
+        """The trainer's round that questions come from now; None before the first."""
+        return self._turns.look(lambda: self._state.queue.get("round"))
+
+    def gave(self, who: str, tokens: Sequence[str]) -> list[str]:
+        """Those of the tokens that this project ever gave to this person. Reads all records: for rare questions."""
+        records = self._store.read(self._run)
+        given = {record.body["token"] for record in records if record.kind == "lease" and record.who == who}
+        return [token for token in tokens if token in given]
+
     # ---- inside: called with the state locked ------------------------------------------------------------------------
 
     def _record(self, kind: str, item: str | None, body: dict[str, Any], who: str, key: str | None = None) -> Record:
@@ -252,12 +295,14 @@ class Desk:
         return Record(key or uuid.uuid4().hex, self._run, kind, text, body, who)
 
     def _lease(self, who: str, item: str, token: str, now: float) -> Record:
-        body = {"token": token, "at": now, "until": now + self._state.rules.lease_seconds}
+        body: dict[str, Any] = {"token": token, "at": now, "until": now + self._state.rules.lease_seconds}
+        if over := [other for other in self._board.over(item, now=now) if other != token]:
+            body["over"] = over
         return self._record("lease", item, body, who)
 
     def _renew(self, draft: Draft, lease: Lease, now: float) -> None:
         """Renew a lease when less than half of its time is left: a page asks far more often than is worth a record."""
-        if lease.until - now < self._state.rules.lease_seconds / 2:
+        if self._state.leases.end_of(lease) - now < self._state.rules.lease_seconds / 2:
             record = self._lease(lease.who, lease.item, lease.token, now)
             draft.records[record.key] = record
 
@@ -265,17 +310,36 @@ class Desk:
         found = (self._state.leases.held(token) for token in tokens)
         return [lease for lease in found if lease is not None and lease.who == who]
 
+    def _named(self, label: Any, version: int | None, *, at: int | None = None) -> Any:
+        """A label by its class's name now, or at a record; given under the rules of that version, or under today's."""
+        if version is None:
+            return self._state.rules.named(label)
+        revisions = [each for each in self._state.revisions if at is None or each.seq < at]
+        return carried(label, revisions, since=version)
+
     def _request(
-        self, draft: Draft, kind: str, who: str, item: str, label: Any, body: dict[str, Any], key: str
+        self,
+        draft: Draft,
+        kind: str,
+        who: str,
+        item: str,
+        label: Any,
+        body: dict[str, Any],
+        key: str,
+        *,
+        version: int | None = None,
     ) -> Finish[Receipt]:
         """A label or a skip into the draft, unless it is there already."""
         rules, known = self._state.rules, self._state.requests.get(key)
         if known is None and key in draft.records:
-            other = draft.records[key]
+            other, label = draft.records[key], self._named(label, version)
             same = (other.kind, other.who, other.item, other.body.get("label")) == (kind, who, text_of(item), label)
         elif isinstance(known, Answer):
             same = (known.kind, known.who, known.item) == (kind, who, item)
-            same &= rules.named(known.label) == rules.named(label)
+            if same and version is not None:  # its class may have been removed since
+                same = self._named(label, version, at=known.seq) == known.label
+            else:
+                same = same and rules.named(known.label) == rules.named(label)
         else:
             same = known is None
         if not same:
@@ -283,7 +347,8 @@ class Desk:
         again = known is not None or key in draft.records
         if not again:
             if kind == "label":
-                body = body | {"label": _checked_label(rules, label)}
+                now = _checked_label(rules, self._named(label, version))
+                body = body | {"label": now, "rules": rules.version or None}
             body = {name: value for name, value in body.items() if value is not None}
             draft.records[key] = self._record(kind, item, body, who, key)
         return lambda: self._receipt(key, again=again)
@@ -292,7 +357,8 @@ class Desk:
         said = self._state.requests[key]
         assert isinstance(said, Answer)
         labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
-        return Receipt(key, said.item, "again" if again else said.kept, labels, needed)
+        kept: Kept = "again" if again else said.kept
+        return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.queue.get("round"))
 
     def _undone(self, who: str, key: str) -> Undone | None:
         said = self._state.requests[key]
@@ -327,13 +393,12 @@ def _check_name(who: str) -> None:
 
 
 def _checked_label(rules: Rules, label: Any) -> Any:
-    """The label by its class's present name."""
-    named = rules.named(label)
+    """A label that can be kept."""
     if not isinstance(label, str | int | float) or label != label:
         raise ValueError(f"label must be text, a number or a truth value, but it is {label!r}.")
-    if rules.classes and named not in rules.classes:
+    if rules.classes and label not in rules.classes:
         raise ValueError(f"label must be one of the classes {list(rules.classes)}, but it is {label!r}.")
-    return named
+    return label
 
 
 def _clash(key: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, final
 from askwell.desk.agreement import Agreement
 from askwell.desk.board import Board
 
-__all__ = ["Person", "Progress", "pace", "standing"]
+__all__ = ["Person", "Progress", "has_model", "pace", "standing"]
 
 PAUSE = 600.0  # seconds; a longer gap between two labels is a break, not work
 
@@ -61,6 +61,15 @@ def pace(times: Iterable[float]) -> float | None:
     return 3600 * len(gaps) / worked if worked > 0 else None
 
 
+def has_model(report: Mapping[str, Any]) -> bool:
+    """Whether a round trained a model: before there are labels of two classes it only spreads the first questions.
+
+    >>> has_model({"round": 1, "labels": 3, "trained": False}), has_model({"round": 2, "failed": "no memory"})
+    (False, False)
+    """
+    return bool(report.get("trained", report.get("labels"))) and not report.get("failed")
+
+
 def standing(board: Board, *, now: float, agreed: Agreement | None) -> Progress:
     """Where the project of a board stands."""
     state, closed = board.state, board.closed(None, now=now)
@@ -91,7 +100,7 @@ def standing(board: Board, *, now: float, agreed: Agreement | None) -> Progress:
         people=tuple(sorted(people, key=lambda person: (-person.labels, person.name))),
         classes=dict.fromkeys(rules.classes, 0) | {label: n for label, n in state.uses.items() if n},
         rate=rate,
-        hours=rest / rate if rate else None,
+        hours=rest / rate if rate and rest else None,
         rounds=tuple(state.rounds),
         round=state.queue.get("round"),
         agreement=agreed,

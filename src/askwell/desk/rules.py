@@ -1,12 +1,15 @@
 """The rules of a labelling project: classes, how many labels an item gets, how long a lease lasts, the budget."""
 
+import difflib
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, final
+from typing import Any, NamedTuple, TypedDict, final
 
-__all__ = ["Changes", "Rules", "changed", "most_frequent"]
+__all__ = ["Changes", "Revision", "Rules", "carried", "changed", "most_frequent"]
+
+LONGEST = 100  # letters of a class: it stands on a button
 
 
 class Changes(TypedDict, total=False):
@@ -18,6 +21,8 @@ class Changes(TypedDict, total=False):
     lease_seconds: float
     budget: int | None
     renamed: Mapping[str, str]
+    added: Sequence[str]  # classes, at the end; those that are there already stay where they are
+    removed: Sequence[str]  # classes that no label uses
 
 
 @final
@@ -35,6 +40,7 @@ class Rules:
     lease_seconds: float = 90.0
     budget: int | None = None  # labels, of all people together; None: no end
     former: Mapping[str, str] = field(default_factory=dict)  # old name of a class -> its name now
+    version: int = field(default=0, compare=False)  # how many there were: an answer says under which it was given
 
     def needed(self, labels: Sequence[Any]) -> int:
         """How many labels an item with these labels still needs.
@@ -79,6 +85,39 @@ class Rules:
         )
 
 
+class Revision(NamedTuple):
+    """A change of the rules, as far as labels given before it are concerned."""
+
+    version: int  # 1, 2, 3, ...: the same in any store that the records are put into
+    renamed: Mapping[str, str]
+    classes: tuple[str, ...]
+    seq: int = 0  # of the record
+
+
+def carried(label: Any, revisions: Sequence[Revision], *, since: int) -> Any:
+    """A label that was given under the rules of version `since`, by the name that its class has now.
+
+    A class that was removed meanwhile is a ValueError, also if there is another one of that name by now.
+
+    >>> swap = Revision(7, {"cat": "dog", "dog": "cat"}, ("dog", "cat"))
+    >>> carried("cat", [swap], since=3), carried("cat", [swap], since=7)
+    ('dog', 'cat')
+    """
+    then = next((revision.classes for revision in reversed(revisions) if revision.version <= since), ())
+    if not isinstance(label, str) or (then and label not in then):
+        return label  # it never was a class
+    name = label
+    for revision in revisions:
+        if revision.version > since:
+            name = revision.renamed.get(name, name)
+            if revision.classes and name not in revision.classes:
+                raise ValueError(
+                    f"label {label!r} was given when there was a class of that name, which has been removed since. "
+                    "Look at the item again."
+                )
+    return name
+
+
 def most_frequent(labels: Iterable[Any]) -> tuple[Any, float]:
     """(the label most often given, its share); of equally frequent ones the earliest.
 
@@ -93,10 +132,10 @@ def most_frequent(labels: Iterable[Any]) -> tuple[Any, float]:
     return label, counts[label] / counts.total()
 
 
-def changed(rules: Rules, changes: Changes, *, used: Collection[Any]) -> tuple[Rules, dict[str, str]]:
-    """(the rules after the changes, what was renamed), or a ValueError. `used` are the labels in force.
+def changed(rules: Rules, changes: Changes, *, used: Mapping[Any, int]) -> tuple[Rules, dict[str, str]]:
+    """(the rules after the changes, what was renamed), or a ValueError. `used` counts the labels in force.
 
-    >>> rules, renamed = changed(Rules(("ham", "spam")), {"renamed": {"ham": "good"}}, used={"ham"})
+    >>> rules, renamed = changed(Rules(("ham", "spam")), {"renamed": {"ham": "good"}}, used={"ham": 3})
     >>> rules.classes, renamed
     (('good', 'spam'), {'ham': 'good'})
     """
@@ -104,12 +143,14 @@ def changed(rules: Rules, changes: Changes, *, used: Collection[Any]) -> tuple[R
         raise ValueError(f"rules have {sorted(Changes.__annotations__)}, but no {unknown[0]!r}.")
     renamed = _renamed(rules, changes.get("renamed", {}))
     old = tuple(renamed.get(name, name) for name in rules.classes)
-    classes = _classes(changes["classes"]) if "classes" in changes else _classes(old)
-    gone = {renamed.get(label, label) for label in used if isinstance(label, str)} - set(classes)
+    classes = _edited(_classes(changes.get("classes", old)), changes)
+    named = {renamed.get(label, label): n for label, n in used.items() if isinstance(label, str)}
+    gone = named.keys() - set(classes)
     if classes and gone:
+        count = named[min(gone)]
         raise ValueError(
-            f"classes must keep those in use, but {min(gone)!r} has labels and is missing from {list(classes)}. "
-            "Rename it (renamed={old: new}), or take its labels back first."
+            f"classes must keep those in use, but {min(gone)!r} has {count:,} {'label' if count == 1 else 'labels'} "
+            f"and is missing from {list(classes)}. Rename it (renamed={{old: new}}), or take its labels back first."
         )
     if missing := sorted(set(renamed.values()) - set(classes)):
         raise ValueError(f"classes must hold the new names, but {missing[0]!r} is missing from {list(classes)}.")
@@ -128,6 +169,21 @@ def changed(rules: Rules, changes: Changes, *, used: Collection[Any]) -> tuple[R
     return asked.after(asked.body(renamed)), renamed
 
 
+def _edited(classes: tuple[str, ...], changes: Changes) -> tuple[str, ...]:
+    """The classes after some were added at the end and others removed."""
+    gone = set(changes.get("removed", ()))
+    if unknown := sorted(gone - set(classes)):
+        raise ValueError(_unknown("removed", unknown[0], classes))
+    added = [name for name in dict.fromkeys(changes.get("added", ())) if name not in classes]
+    return _classes([*(name for name in classes if name not in gone), *added])
+
+
+def _unknown(what: str, name: str, classes: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, classes, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{what} must name classes among {list(classes)}, but {name!r} is none of them.{hint}"
+
+
 def _renamed(rules: Rules, names: Mapping[str, str]) -> dict[str, str]:
     """What there is to rename; a change that was made already is none."""
     renamed = {}
@@ -135,7 +191,7 @@ def _renamed(rules: Rules, names: Mapping[str, str]) -> dict[str, str]:
         if old in rules.classes and old != new:
             renamed[old] = new
         elif old not in rules.classes and rules.former.get(old) != new:
-            raise ValueError(f"renamed must name classes among {list(rules.classes)}, but {old!r} is none of them.")
+            raise ValueError(_unknown("renamed", old, rules.classes))
     return renamed
 
 
@@ -146,6 +202,11 @@ def _classes(names: Sequence[str]) -> tuple[str, ...]:
     for name in classes:
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"classes must be texts that are not empty, but one is {name!r}.")
+        if name != name.strip() or not name.isprintable() or len(name) > LONGEST:
+            raise ValueError(
+                f"classes must be printable texts of at most {LONGEST} letters, without blanks around them, but one is "
+                f"{name if len(name) <= LONGEST else f'{name[:20]}...'!r}."
+            )
     if len(set(classes)) < len(classes):
         twice = Counter(classes).most_common(1)[0][0]
         raise ValueError(

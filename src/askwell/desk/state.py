@@ -6,13 +6,13 @@ wrote it and why, an item has no more leases than it needs labels.
 """
 
 from collections import Counter, deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, final
 
 from askwell.desk.leases import Lease, Leases
-from askwell.desk.rules import Rules
+from askwell.desk.rules import Revision, Rules, carried
 from askwell.desk.tasks import Answer, Kept
 from askwell.store.records import Record
 from askwell.store.run import id_of
@@ -54,7 +54,9 @@ class DeskState:
 
     def __init__(self, items: Container[str]) -> None:
         self.seq = 0  # of the last record
+        self.first = ""  # the key of the first record
         self.rules = Rules()
+        self.revisions: list[Revision] = []  # of the rules, oldest first
         self.leases = Leases()
         self.requests: dict[str, Answer | Withdrawal] = {}  # by key
         self.people: dict[str, Work] = {}
@@ -98,11 +100,20 @@ class DeskState:
             work.answers.pop()
         return None
 
+    def latest(self, who: str, *, before: int | None = None) -> Iterator[Answer]:
+        """A person's answers in force, newest first; with `before`, those older than the record of that `seq`."""
+        work = self.people.get(who)
+        for given in reversed(work.answers if work else ()):
+            said = self.answers(given.item).get(who)
+            if said is not None and said.key == given.key and (before is None or said.seq < before):
+                yield said
+
     # ---- the fold --------------------------------------------------------------------------------------------------
 
     def add(self, record: Record) -> None:
         """Take in the next record."""
         self.seq = record.seq
+        self.first = self.first or record.key
         if record.kind == "rules":
             self._add_rules(record)
         elif record.kind == "queue":
@@ -138,9 +149,11 @@ class DeskState:
 
     def _add_answer(self, record: Record, item: str, kind: Literal["label", "skip"], kept: Kept) -> None:
         body, who = record.body, record.who
-        label = self.rules.named(body["label"]) if kind == "label" else None
+        label = self._label(body) if kind == "label" else None
         reason, seconds = str(body.get("reason") or ""), body.get("seconds")
-        said = Answer(item, who, kind, label, reason, record.key, kept, seconds, record.seq, record.at)
+        before = self.answers(item).get(who)
+        corrects = None if before is None else before.label
+        said = Answer(item, who, kind, label, reason, record.key, kept, seconds, record.seq, record.at, corrects)
         self._drop(item, who)
         self._answers.setdefault(item, {})[who] = self.requests[record.key] = said
         work = self.people.setdefault(who, Work())
@@ -158,6 +171,14 @@ class DeskState:
             work.skips += 1
         for lease in [lease for lease in self.leases.on(item) if lease.who == who]:
             self.leases.end(lease)
+
+    def _label(self, body: Mapping[str, Any]) -> Any:
+        """The label by its class's present name; as it was written if its class was removed in that instant."""
+        label = body["label"]
+        try:
+            return carried(label, self.revisions, since=body["rules"]) if "rules" in body else self.rules.named(label)
+        except ValueError:
+            return label
 
     def _add_withdrawal(self, record: Record, item: str) -> None:
         """Take back the answer that it names; one that names none takes back all labels of the item, as a learner."""
@@ -193,10 +214,11 @@ class DeskState:
             if (held.item, held.who) == (item, who):
                 self.leases.give(held._replace(until=max(until, held.until)))
             return
-        on = self.leases.on(item)
-        if item not in self._items or who in self.answers(item) or any(x.who == who and x.until > at for x in on):
+        on, gone = self.leases.on(item), {*record.body.get("over", ())}  # a wrong clock gave these: see `Leases`
+        over = [x for x in on if x.until <= at or x.token in gone]
+        if item not in self._items or who in self.answers(item) or any(x.who == who and x not in over for x in on):
             return
-        over = sorted((x for x in on if x.until <= at), key=lambda lease: (lease.who != who, lease.until))
+        over.sort(key=lambda lease: (lease.who != who, lease.until))
         surplus = len(on) + 1 - self.needed(item)
         if surplus <= len(over):
             for lease in over[: max(surplus, sum(x.who == who for x in over))]:
@@ -242,7 +264,9 @@ class DeskState:
 
     def _add_rules(self, record: Record) -> None:
         """New rules concern all items: the one kind of record that takes longer, and is rare."""
-        self.rules = self.rules.after(record.body)
+        self.rules = replace(self.rules.after(record.body), version=len(self.revisions) + 1)
+        renamed = record.body.get("renamed") or {}
+        self.revisions.append(Revision(self.rules.version, renamed, self.rules.classes, record.seq))
         self.orders += 1
         if record.body.get("renamed"):
             self.changes += 1

@@ -51,6 +51,8 @@ class Receipt:
     kept: Kept
     labels: int  # the item's labels now
     needed: int  # labels that the item still needs
+    corrects: Any = None  # the label of the same person that this one took the place of
+    round: int | None = None  # of the queue that questions come from now
 
 
 @final
@@ -68,6 +70,7 @@ class Answer:
     seconds: float | None  # taken by the person
     seq: int  # the record
     at: float  # unix seconds, by the store's clock
+    corrects: Any = None  # the label of the same person that this one took the place of
 
 
 @final

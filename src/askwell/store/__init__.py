@@ -10,8 +10,10 @@ _FORMS = (
 )
 
 
-def open_store(url: str | None) -> Store:
+def open_store(url: str | None, *, writable: bool = True) -> Store:
     """The store at a URL, made if there is none yet.
+
+    A file on a disk or in a folder that may not be written can still be read with `writable=False`.
 
     None is a private store in memory; `sqlite:///labels.db` a file in the working directory, `sqlite:////...` one by
     its full path; `postgresql://user@host/database` is shared by a team and needs `pip install 'askwell[postgres]'`.
@@ -32,7 +34,7 @@ def open_store(url: str | None) -> Store:
             raise ValueError(f"store must be one of {_FORMS}, but it is {url!r}, which names no file. {_hint(rest)}")
         from askwell.store.sqlite import SqliteStore
 
-        return SqliteStore(rest[1:])
+        return SqliteStore(rest[1:], writable=writable)
     if separator and scheme in ("postgresql", "postgres"):
         from askwell.store.postgres import PostgresStore
 

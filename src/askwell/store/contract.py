@@ -75,6 +75,15 @@ class PrivateStoreContract:
         assert store.read("run", after=found[0].seq) == found[1:]
         assert store.read("run", after=found[2].seq) == []
 
+    def test_a_record_that_has_a_time_keeps_it(self, store: Store) -> None:
+        old = Record("a", "run", "label", "17", {}, "ada", seq=77, at=1_600_000_000.25)
+        (stored,) = store.append([old])
+        assert (stored.at, stored.seq) == (old.at, store.read("run")[0].seq)
+        assert store.read("run") == [stored] == store.append([_record("a", "run", who="ada")])
+        with pytest.raises(ValueError, match="at must be"):
+            store.append([Record("b", "run", "label", "17", {}, at=float("nan"))])
+        assert store.read("run") == [stored]
+
     def test_runs_are_separate_and_listed_oldest_first(self, store: Store) -> None:
         for key, run in [("1", "zebra"), ("2", "apple"), ("3", "zebra")]:
             store.append([_record(key, run)])

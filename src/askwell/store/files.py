@@ -8,23 +8,27 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from askwell.store.records import StoreError
 
 __all__ = [
+    "Look",
     "Migrations",
     "check_place",
     "connection",
     "damaged",
     "examine",
     "explained",
+    "look",
     "make",
     "migrate",
     "newer",
     "opened",
     "opening",
+    "reader",
     "shut",
+    "sync",
     "version",
 ]
 
@@ -78,17 +82,44 @@ def shut(file: tuple[int, int]) -> None:
         _OPEN.files[file] -= 1
 
 
-def check_place(path: Path) -> bool:
+class Look(NamedTuple):
+    """The files of a store at some moment: what a program that is not ours changes when it changes them."""
+
+    database: tuple[int, int, int]  # inode, bytes, time of the last change
+    journal: tuple[int, int]  # inode, bytes
+    shared: int  # inode of the journal's index, which all processes share
+
+    @property
+    def inodes(self) -> tuple[int, int, int]:
+        """Which files they are, whatever is in them."""
+        return self.database[0], self.journal[0], self.shared
+
+
+def look(path: Path) -> Look:
+    """The files of an open store as they are now; an inode of 0 stands for a file that is gone."""
+
+    def found(ending: str) -> tuple[int, int, int]:
+        try:
+            seen = os.stat(f"{path}{ending}")
+        except FileNotFoundError:
+            return 0, 0, 0
+        return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+    return Look(found(""), found("-wal")[:2], found("-shm")[0])
+
+
+def check_place(path: Path, *, writable: bool = True) -> bool:
     """Whether there is a store at `path`; a StoreError if there is something else, or no place for one.
 
-    Only looks, by plain reading: a file that is not ours is not even opened by SQLite.
+    Only looks, by plain reading: a file that is not ours is not even opened by SQLite. One that is not to be written
+    needs no rights but to read.
     """
     folder = path.parent
     if not folder.is_dir():
         raise StoreError(f"cannot open the store {str(path)!r}: there is no folder {str(folder)!r}. Make it first.")
     if path.is_dir():
         raise StoreError(f"cannot open the store {str(path)!r}: it is a folder. Name a file in it, like labels.db.")
-    if not os.access(folder, os.W_OK):
+    if writable and not os.access(folder, os.W_OK):
         raise StoreError(
             f"cannot open the store {str(path)!r}: the folder may not be written, and a store keeps its lock and its "
             "journal beside the file. Change the permissions of the folder, or copy the file elsewhere."
@@ -101,10 +132,9 @@ def check_place(path: Path) -> bool:
                 "database was moved or deleted while in use. Bring it back, or move the -wal file away too."
             )
         return False
-    if not os.access(path, os.W_OK | os.R_OK):
-        raise StoreError(
-            f"cannot open the store {str(path)!r}: it may not be read and written. Change its permissions."
-        )
+    if not os.access(path, os.W_OK | os.R_OK if writable else os.R_OK):
+        rights = "read and written" if writable else "read"
+        raise StoreError(f"cannot open the store {str(path)!r}: it may not be {rights}. Change its permissions.")
     with opening():
         found = path.stat()
         if not _OPEN.files[found.st_dev, found.st_ino]:
@@ -135,14 +165,38 @@ def connection(path: Path | None, *, mode: str = "rw") -> sqlite3.Connection:
     return sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
 
 
+def reader(path: Path, migrations: Migrations) -> sqlite3.Connection:
+    """A connection for looking only, where nothing may be written: neither the file nor anything beside it."""
+    modes = ["ro"]
+    journal = _beside(path, "-wal")
+    if not journal.exists() or not journal.stat().st_size:
+        modes.append("ro&immutable=1")  # SQLite may not even note beside the file that somebody reads it
+    for mode in modes:
+        try:
+            examine(path, migrations, mode=mode)
+        except StoreError:
+            if mode == modes[-1]:
+                raise
+        else:
+            found = connection(path, mode=mode)
+            if version(found) == len(migrations):
+                return found
+            found.close()
+            raise StoreError(
+                f"cannot open the store {str(path)!r} for reading only: an older askwell made it, and it has to be "
+                "upgraded first. Copy the folder to where it may be written."
+            )
+    raise AssertionError  # the loop returns or raises
+
+
 def version(connection: sqlite3.Connection) -> int:
     """The version of the schema: how many migrations were made."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def examine(path: Path, migrations: Migrations) -> None:
+def examine(path: Path, migrations: Migrations, *, mode: str = "ro") -> None:
     """Raise a StoreError if the file is damaged or newer than this program. Changes nothing: it reads only."""
-    with explained(path), closing(connection(path, mode="ro")) as reader:
+    with explained(path), closing(connection(path, mode=mode)) as reader:
         reader.execute("PRAGMA cell_size_check = ON")
         found = version(reader)
         if found > len(migrations):
@@ -168,9 +222,9 @@ def make(path: Path, migrations: Migrations) -> None:
                 writer.execute(f"PRAGMA application_id = {APPLICATION}")
                 migrate(writer, migrations)
                 writer.execute("PRAGMA journal_mode = WAL")
-            _sync(draft)
+            sync(draft)
             draft.rename(path)
-            _sync(path.parent)
+            sync(path.parent)
         finally:
             for leftover in leftovers:
                 with suppress(OSError):
@@ -206,7 +260,7 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make sure that a file, or a folder's list of files, is on the disk."""
     if os.name == "nt" and path.is_dir():  # not possible there, and not needed
         return

@@ -97,8 +97,10 @@ def session_alive(folder: Path, name: str) -> bool:
     return False
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead sessions left."""
-    with suppress(FileNotFoundError):
-        for name in os.listdir(folder):
-            session_alive(folder, name)
+def sweep(folder: Path) -> bool:
+    """Remove what dead sessions left; whether any session is alive."""
+    try:
+        alive = [session_alive(folder, name) for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return False
+    return any(alive)

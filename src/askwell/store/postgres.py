@@ -85,17 +85,17 @@ class PostgresStore:
 
     def append(self, records: Sequence[Record], *, after: int | None = None) -> list[Record]:
         """See `Store.append`."""
-        rows = contents(records)
+        rows, times = contents(records), {record.key: record.at for record in records}
 
         def insert(connection: "psycopg.Connection[Any]") -> list[Record]:
             connection.execute("SELECT pg_advisory_xact_lock(%s, 'askwell_record'::regclass::oid::int)", [SPACE])
             keys = [row[0] for row in rows]
             stored = {row[0]: row for row in connection.execute(f"{SELECT} WHERE key = ANY(%s)", [keys])}
-            (found, last, total, at) = connection.execute(LAST, [rows[0][1]]).fetchone() or (0, 0, 0, 0.0)
+            (found, last, total, now) = connection.execute(LAST, [rows[0][1]]).fetchone() or (0, 0, 0, 0.0)
             if found != len(self._migrations):
                 raise StoreError(newer(self._place, found, len(self._migrations)))
             new = fresh(rows, {key: row[:6] for key, row in stored.items()}, last=last, after=after)
-            placed = [(*row, total + step, at) for step, row in enumerate(new, 1)]
+            placed = [(*row, total + step, times[row[0]] or now) for step, row in enumerate(new, 1)]
             with connection.cursor() as cursor:
                 cursor.executemany(f"INSERT INTO askwell_record ({COLUMNS}) VALUES ({', '.join(['%s'] * 8)})", placed)
             known = stored | {row[0]: row for row in placed}

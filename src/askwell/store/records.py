@@ -5,6 +5,7 @@ mean; `askwell.testing.StoreContract` proves that it does.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -33,7 +34,7 @@ class Record:
     body: Mapping[str, Any]  # a JSON object
     who: str = ""
     seq: int = 0  # the place in the store's order, given by the store
-    at: float = 0.0  # unix seconds, given by the store; for people: `seq` is the order
+    at: float = 0.0  # unix seconds, given by the store unless it has one; for people: `seq` is the order
 
 
 class Conflict(Exception):  # noqa: N818 - nothing is wrong: read what is new and decide again
@@ -53,7 +54,8 @@ class Store(Protocol):
 
         All belong to one run. A key that is stored already with the same content is not stored again, and comes back
         as it was: retries are safe. The same key with other content is a ValueError. With `after`, something new is
-        stored only if the run has no record with a greater `seq`, or `Conflict` is raised.
+        stored only if the run has no record with a greater `seq`, or `Conflict` is raised. `seq` is the store's to
+        give; `at` too, but a record that has one keeps it, as those of a backup do.
         """
 
     def read(self, run: str, *, after: int = 0) -> list[Record]:
@@ -134,6 +136,8 @@ def _content(record: Record) -> Content:
         value = getattr(record, name)
         if not (value is None and name == "item"):
             _check_text(name, value, empty=name in ("item", "who"), long=name in ("item", "who", "kind"))
+    if isinstance(record.at, bool) or not isinstance(record.at, int | float) or not 0 <= record.at < math.inf:
+        raise ValueError(f"at must be a number of seconds from 0, but it is {record.at!r}.")
     return (record.key, record.run, record.kind, record.item, _json(record.body), record.who)
 
 
