@@ -1,7 +1,11 @@
 """What several test files ask for: the compiled loop, or the text that serves other devices."""
 
+import os
+
 import pytest
 from hypothesis import settings
+
+os.environ.setdefault("ASKWELL_COMPILE", "wait")  # also in what tests start: the compiled loops are what is tested
 
 settings.register_profile("house", deadline=None)  # machines are shared: how long an example takes says nothing
 settings.load_profile("house")
@@ -9,14 +13,20 @@ settings.load_profile("house")
 
 @pytest.fixture
 def generic(monkeypatch):
-    """No compiled loop: the text that serves tensors on other devices."""
-    monkeypatch.setattr("askwell.information.categorical.hot_loop", lambda: None)
-    monkeypatch.setattr("askwell.information.bounds.hot_loop", lambda: None)
+    """Neither the compiled loop nor NumPy's: the text that serves tensors on other devices."""
+    monkeypatch.setattr("askwell.information.categorical.as_numpy", lambda array: None)
+    monkeypatch.setattr("askwell.information.bounds.as_numpy", lambda array: None)
 
 
-@pytest.fixture(params=["compiled", "generic"])
+@pytest.fixture
+def plain(monkeypatch):
+    """NumPy, as it serves until the loops are compiled."""
+    monkeypatch.setenv("ASKWELL_COMPILE", "never")
+
+
+@pytest.fixture(params=["compiled", "plain", "generic"])
 def either(request):
-    """A test that asks for this runs twice, with the compiled loop and without."""
-    if request.param == "generic":
-        request.getfixturevalue("generic")
+    """A test that asks for this runs three times: with the compiled loop, with NumPy, and as on other devices."""
+    if request.param != "compiled":
+        request.getfixturevalue(request.param)
     return request.param

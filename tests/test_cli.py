@@ -104,6 +104,28 @@ def test_a_simulation_is_told_shown_and_written(folder):
     assert "askwell simulate data.csv --label bought --id key --model linear" in page
 
 
+def test_texts_are_encoded_for_you(folder):
+    """As the README says; with the model that a project would have, and rows that can be found in the file."""
+    words = {"space": "rocket orbit moon launch", "food": "bread soup salt oven"}
+    rng, lines = rng_for(0, 0, "news"), []
+    for i in range(80):
+        topic = ("space", "food")[i % 2]
+        lines.append(f"r{i:04d},{topic},{' '.join(rng.choice([*words[topic].split(), 'the', 'new', 'says'], size=7))}")
+    (folder / "news.csv").write_text("key,topic,text\n" + "\n".join(lines) + "\n")
+    quick = ("--budget", "8", "--seeds", "2", "--processes", "1", "--scores", "random,epig")
+    found = run("simulate", "news.csv", "--label", "topic", "--id", "key", *quick)
+    assert found.exit_code == 0, found.output
+    assert "text: " in found.output
+    assert "by TF-IDF" in found.output
+    kept = json.loads((folder / "news-simulation" / "result.json").read_text())
+    assert kept["settings"]["model"].startswith("LinearModel")
+    assert max(trace["metrics"]["accuracy"][-1] for trace in kept["traces"]) > 0.8
+    page = (folder / "news-simulation" / "report.html").read_text("utf-8")
+    assert re.search(r"r00\d\d, r00\d\d", page)
+    found = run("simulate", "news.csv", "--label", "topic", "--drop", "key", *quick, "--out", "rows")
+    assert found.exit_code == 0, found.output
+
+
 def test_the_same_command_goes_on_and_another_is_refused(folder):
     words = ("simulate", "data.csv", "--label", "bought", "--drop", "key", *QUICK, "--out", "here")
     assert run(*words).exit_code == 0

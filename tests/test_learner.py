@@ -9,6 +9,7 @@ from light_model import LightModel
 from sklearn.ensemble import RandomForestClassifier
 
 import askwell
+import askwell.testing
 from askwell.learner import Learner
 from askwell.seeds import rng_for
 from askwell.selection import power
@@ -194,6 +195,19 @@ def test_classes_may_be_given(x):
     assert learner.classes == ["low", "middle", "high"]
 
 
+@pytest.mark.parametrize("labels", [("ham", "spam"), (3, 7), (False, True)])
+def test_predict_gives_the_most_probable_class_of_each_input(labels):
+    x = rng_for(0, 0, "x").normal(size=(60, 2))
+    y = [labels[int(a > 0)] for a in x[:, 0]]
+    learner = Learner(LightModel(), x)
+    learner.tell(range(20), y[:20])
+    found = learner.predict(x)
+    probs = learner.predict_proba(x)
+    assert found.tolist() == [learner.classes[column] for column in probs.argmax(axis=1)]
+    assert np.mean([a == b for a, b in zip(found.tolist(), y, strict=True)]) > 0.8
+    assert learner.predict(x[:1]).shape == (1,)
+
+
 def test_targets_of_every_kind(x):
     for targets in (None, x[:10], given(x[:10]), class_prior({"high": 0.9, "low": 0.1})):
         assert len(going(x, targets=targets).ask(2)) == 2
@@ -309,3 +323,143 @@ def test_a_run_is_opened_as_it_was_begun(x, tmp_path, change):
         Learner(LightModel(), x, **{"seed": 3, "store": url, **change})
     with Learner(LightModel(), x, **{"seed": 3, "store": url, "run": "another", **change}) as learner:
         assert learner.labels == {}
+
+
+# ---- what labels may be --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "labels", "classes", "words"),
+    [
+        ([], [0.25, 0.5], None, "labels must hold classes, but one is 0.25, a fraction.*RegressionModel"),
+        ([], [1.0, np.float32(2.5)], None, "2.5, a fraction"),
+        ([True, False], [1], None, "1 is a number and True is a truth value"),
+        ([1, 0], [True], None, "1 is a number and True is a truth value"),
+        ([], [True, 2], None, "2 is a number and True is a truth value"),
+        ([], [np.bool_(True), 0], None, "0 is a number and True is a truth value"),
+        ([], [1], [True, False], "must be among the classes"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused_before_they_are_kept(x, before, labels, classes, words):
+    learner = Learner(LightModel(), x, classes=classes)
+    learner.tell(range(len(before)), before)
+    with pytest.raises(ValueError, match=words):
+        learner.tell(range(10, 10 + len(labels)), labels)
+    assert list(learner.labels.values()) == before
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"), [([True, 2], "one kind"), ([True, 1], "one kind"), ([0.5, 1.5], "a fraction")]
+)
+def test_classes_that_are_none_are_refused(x, classes, words):
+    with pytest.raises(ValueError, match=words):
+        Learner(LightModel(), x, classes=classes)
+
+
+def test_whole_floats_are_classes(x):
+    learner = Learner(LightModel(), x)
+    learner.tell([0, 1, 2], [1.0, 2.0, 1])
+    assert learner.classes == [1.0, 2.0]
+    assert len(learner.ask(2)) == 2
+
+
+# ---- a dict of arrays ----------------------------------------------------------------------------------------------
+
+
+class ByName:
+    """A model of inputs with two parts, taken by name."""
+
+    def fit(self, x, y, *, rng):
+        return ByNamePosterior(LightModel().fit(self.joined(x), y, rng=rng))
+
+    @staticmethod
+    def joined(x):
+        return np.hstack([np.asarray(x["ids"], float), np.asarray(x["mask"], float)])
+
+
+class ByNamePosterior:
+    def __init__(self, inner):
+        self.inner, self.classes = inner, inner.classes
+
+    def predict(self, x):
+        return self.inner.predict(ByName.joined(x))
+
+
+@pytest.mark.parametrize("engine", [None, "local:2"])
+def test_a_dict_of_arrays_is_a_pool(x, engine):
+    parts = {"ids": x[:, :1], "mask": x[:, 1:]}
+    whole = Learner(LightModel(), x, targets=x[:20], seed=3)
+    named = Learner(ByName(), parts, targets={name: part[:20] for name, part in parts.items()}, seed=3, engine=engine)
+    for learner in (whole, named):
+        learner.tell([0, 1, 2, 3, 4, 5], truth(x)[:6])
+    assert named.ask(3) == whole.ask(3)
+    np.testing.assert_array_equal(named.predict_proba(parts), whole.predict_proba(x))
+    assert named.explain(7).score == whole.explain(7).score
+    assert len(Learner(ByName(), parts).ask(4)) == 4  # before there is a model
+
+
+def test_a_dict_of_arrays_can_be_simulated(x):
+    parts, options = (
+        {"ids": x[:, :1], "mask": x[:, 1:]},
+        {"scores": ["epig"], "budget": 8, "seeds": [0], "processes": 1},
+    )
+    named = askwell.simulate(ByName(), parts, truth(x), test=(parts, truth(x)), targets=parts, **options)
+    whole = askwell.simulate(LightModel(), x, truth(x), test=(x, truth(x)), targets=x, **options)
+    assert named.traces[0].questions == whole.traces[0].questions
+    assert named.settings["data"] != whole.settings["data"]
+
+
+def test_a_net_of_tokens_learns_in_the_loop():
+    torch = pytest.importorskip("torch")
+    from askwell.models.dropout import DropoutModel
+    from askwell.models.training import ModernTraining
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.drop, self.out = torch.nn.Embedding(20, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2)
+
+        def forward(self, input_ids, attention_mask):
+            words = self.words(input_ids) * attention_mask[..., None]
+            return self.out(self.drop(words.sum(1) / attention_mask.sum(1, keepdim=True)))
+
+    ids = rng_for(0, 0, "tokens").integers(20, size=(60, 5))
+    pool = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    model = DropoutModel(Net(), draws=10, training=ModernTraining(steps=30))
+    learner = Learner(model, pool, targets={name: part[40:] for name, part in pool.items()})
+    learner.tell(range(20), (ids[:20, 0] > 9).astype(int))
+    asked = learner.ask(3)
+    assert len({*asked}) == 3
+    assert learner.predict_proba({name: part[:4] for name, part in pool.items()}).shape == (4, 2)
+    assert len(learner.explain(asked[0]).informs) == 5
+
+
+def test_arrays_of_a_dict_must_be_equally_long(x):
+    with pytest.raises(ValueError, match=r"equally many rows, but they have \{'a': 80, 'b': 79\}"):
+        Learner(ByName(), {"a": x, "b": x[1:]})
+    with pytest.raises(ValueError, match="at least one input"):
+        Learner(ByName(), {})
+
+
+# ---- what a model gives --------------------------------------------------------------------------------------------
+
+
+def test_a_posterior_may_give_tensors_with_a_graph(x):
+    torch = pytest.importorskip("torch")
+
+    class Graph:
+        def fit(self, x, y, *, rng):
+            return GraphPosterior(LightModel().fit(x, y, rng=rng))
+
+    class GraphPosterior:
+        def __init__(self, inner):
+            self.inner, self.classes = inner, inner.classes
+
+        def predict(self, x):
+            return torch.tensor(self.inner.predict(x), requires_grad=True) * 1.0
+
+    learner = Learner(Graph(), x, targets=x[:20])
+    learner.tell(range(6), truth(x)[:6])
+    assert len(learner.ask(3)) == 3
+    assert learner.predict_proba(x[:4]).shape == (4, 2)
+    askwell.testing.check_model(Graph(), processes=False)

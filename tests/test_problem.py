@@ -38,7 +38,7 @@ def posed(**options):
         (np.array([ord(label) for label in Y], np.int8), [97, 98, 99]),
         ([label == "a" for label in Y], [False, True]),
         (np.array([label == "a" for label in Y]), [False, True]),
-        (np.array([ord(label) / 2 for label in Y]), [48.5, 49.0, 49.5]),
+        (np.array([float(ord(label)) for label in Y]), [97.0, 98.0, 99.0]),
     ],
 )
 def test_labels_of_any_kind_become_plain_values(labels, known):

@@ -4,9 +4,10 @@ A `Trace` is one simulated run: one score, one seed, and a metric at each number
 the same seed began with the same labels, so their *differences* are compared: what both share cancels out.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 import numpy as np
@@ -18,9 +19,11 @@ __all__ = [
     "Difference",
     "Standing",
     "Trace",
+    "against_best",
     "area",
     "curve",
     "holm",
+    "labels_needed",
     "labels_to_reach",
     "paired",
     "signed_rank",
@@ -68,9 +71,9 @@ class Difference:
     metric: str
     mean: float  # of a minus b
     error: float  # the standard error of the mean; 0 for one run
-    low: float  # 95 % interval of the mean, by Student's t; without bounds for one run
+    low: float  # 95 % interval of the mean, by Student's t, for all comparisons together; without bounds for one run
     high: float
-    p_value: float  # of Wilcoxon's signed ranks, two-sided, exact
+    p_value: float  # of Wilcoxon's signed ranks, two-sided, exact; of `against_best` by Holm's method
     wins: int  # seeds in which a is the better one: higher, or lower for a loss
     runs: int
 
@@ -93,7 +96,7 @@ class Standing:
     area_error: float
     level: float  # 95 % of what the best score has at the end, on average; of a loss, what the worst one has
     labels_to_level: float | None  # median over seeds; None where half of them or more never get there
-    against: Difference | None  # area of this score minus that of the best other one
+    against: Difference | None  # area of this score minus that of the best other one, adjusted as in `against_best`
 
 
 # ---- one run -------------------------------------------------------------------------------------------------------
@@ -161,12 +164,20 @@ def curve(traces: Iterable[Trace], score: str, *, metric: str = "accuracy") -> C
 
 
 def paired(
-    traces: Iterable[Trace], a: str, b: str, *, metric: str = "accuracy", of: Literal["area", "final"] = "area"
+    traces: Iterable[Trace],
+    a: str,
+    b: str,
+    *,
+    metric: str = "accuracy",
+    of: Literal["area", "final"] = "area",
+    comparisons: int = 1,
 ) -> Difference:
     """Score `a` minus score `b`, in the runs whose seeds they share: of the area, or of the final value.
 
-    The interval is Student's t, mean ± t(0.975, runs - 1) error: with the few seeds that people run, a bootstrap
-    interval is too narrow (docs/simulate.md). Wilcoxon's p is never below 2 / 2^runs: 0.0625 for five seeds.
+    The interval is Student's t, mean ± t(1 - 0.025 / comparisons, runs - 1) error: with the few seeds that people run,
+    a bootstrap interval is too narrow (docs/simulate.md). One comparison is right for two scores that were named before
+    the runs were looked at; `against_best` is for a winner. Wilcoxon's p is never below 2 / 2^runs: 0.0625 for five
+    seeds.
 
     >>> def run(score, seed, value):
     ...     return Trace(score, seed, (2,), {"accuracy": (value,)}, (0, 1))
@@ -175,6 +186,8 @@ def paired(
     >>> round(found.mean, 6), round(found.error, 6), found.wins, found.p_value
     (0.3, 0.1, 2, 0.5)
     """
+    if comparisons < 1:
+        raise ValueError(f"comparisons must be at least 1, but it is {comparisons}.")
     traces = list(traces)
     measure = _measure(of)
     first, second = _by_seed(_of(traces, a)), _by_seed(_of(traces, b))
@@ -189,7 +202,7 @@ def paired(
             )
     gaps = np.array([measure(first[seed], metric=metric) - measure(second[seed], metric=metric) for seed in seeds])
     mean, error = _mean_and_error(gaps)
-    reach = float(stdtrit(len(gaps) - 1, 0.975)) * error if len(gaps) > 1 else math.inf
+    reach = float(stdtrit(len(gaps) - 1, 1 - 0.025 / comparisons)) * error if len(gaps) > 1 else math.inf
     wins = int((_sign(metric) * gaps > 0).sum())
     return Difference(a, b, metric, mean, error, mean - reach, mean + reach, signed_rank(gaps), wins, len(gaps))
 
@@ -220,16 +233,41 @@ def summary(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Standi
                 *areas[score],
                 level,
                 median if math.isfinite(median) else None,
-                None if other is None else paired(traces, score, other, metric=metric),
+                None if other is None else paired(traces, score, other, metric=metric, comparisons=_pairs(groups)),
             )
         )
     return rows
 
 
+def against_best(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Difference]:
+    """The score with the best mean area minus each of the others, in the order in which these occur.
+
+    The best is chosen by the same runs that it is then compared in, so any pair of scores may come to be compared, and
+    intervals and p-values are adjusted for all pairs: the intervals by Bonferroni's method, all of them hold together
+    in at least 95 % of cases; Wilcoxon's p-values by Holm's.
+
+    >>> def run(score, seed, value):
+    ...     return Trace(score, seed, (2,), {"accuracy": (value + seed % 2 / 10,)}, (0, 1))
+    >>> runs = [run(s, seed, v) for s, v in [("random", 0.5), ("epig", 0.8), ("bald", 0.6)] for seed in range(4)]
+    >>> [(gap.a, gap.b, round(gap.mean, 3)) for gap in against_best(runs)]
+    [('epig', 'random', 0.3), ('epig', 'bald', 0.2)]
+    """
+    traces, sign = list(traces), _sign(metric)
+    scores = _scores(traces)
+    areas = {score: float(np.mean([area(run, metric=metric) for run in _of(traces, score)])) for score in scores}
+    best = max(scores, key=lambda score: sign * areas[score])
+    others = [score for score in scores if score != best]
+    every = [(best, score) for score in others] + list(itertools.combinations(others, 2))
+    gaps = [paired(traces, a, b, metric=metric, comparisons=len(every)) for a, b in every]
+    adjusted = holm([gap.p_value for gap in gaps]).tolist()
+    return [replace(gap, p_value=p) for gap, p in zip(gaps, adjusted, strict=True)][: len(others)]
+
+
 def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     """What can be said of the best score against each of the others, in plain sentences.
 
-    "Ahead" is said where the 95 % interval of the paired difference leaves out zero; else no difference was seen.
+    "Ahead" is said where the interval of `against_best` leaves out zero; else no difference was seen. Among scores that
+    do not differ it is said in at most 5 % of cases, however many there are.
 
     >>> runs = [
     ...     Trace(score, seed, (2,), {"accuracy": (value + seed / 100,)}, (0, 1))
@@ -239,15 +277,46 @@ def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     >>> print(verdict(runs))
     EPIG is ahead of random by 0.300 (0.300 to 0.300) in mean accuracy over the curve, in 5 of 5 seeds.
     """
-    traces, sign = list(traces), _sign(metric)
-    rows = {row.score: row for row in summary(traces, metric=metric)}
-    best = max(rows, key=lambda score: sign * rows[score].area)
-    lines = [_sentence(paired(traces, best, score, metric=metric)) for score in rows if score != best]
+    traces = list(traces)
+    scores = _scores(traces)
+    lines = [_sentence(gap) for gap in against_best(traces, metric=metric)]
     if not lines:
-        lines = [f"Only {_shown(best)} was run: there is nothing to compare it with."]
-    if min(row.runs for row in rows.values()) == 1:
+        lines = [f"Only {_shown(scores[0])} was run: there is nothing to compare it with."]
+    if min(len(_of(traces, score)) for score in scores) == 1:
         lines.append("One seed can show anything: run at least five, and twenty for a claim.")
     return "\n".join(lines)
+
+
+def labels_needed(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
+    """How many labels each score needed to reach the level of a summary, in one sentence; "" where there is none.
+
+    With a caution where `verdict` sees no difference: a score that needed fewer labels is no winner by that.
+
+    >>> runs = [
+    ...     Trace(score, seed, (2, 10, 18), {"accuracy": values}, tuple(range(18)))
+    ...     for score, values in [("random", (0.5, 0.6, 0.8)), ("epig", (0.5, 0.8, 0.8)), ("bald", (0.5, 0.5, 0.6))]
+    ...     for seed in range(3)
+    ... ]
+    >>> print(labels_needed(runs))
+    For an accuracy of 0.760 EPIG needed 10 labels, random 18 (8 more); BALD did not reach it. Medians over the seeds.
+    """
+    traces = list(traces)
+    rows = summary(traces, metric=metric)
+    reached = sorted((row.labels_to_level, row.score) for row in rows if row.labels_to_level is not None)
+    if len(rows) < 2 or not reached:
+        return ""
+    (fewest, best), *others = reached
+    said = [f"{_shown(best)} needed {fewest:g} labels"]
+    said += [f"{_shown(score)} {n:g} ({f'{n - fewest:g} more' if n > fewest else 'as many'})" for n, score in others]
+    never = [_shown(row.score) for row in rows if row.labels_to_level is None]
+    unit = metric.replace("_", " ")
+    words = f"For {'an' if unit[0] in 'aeiou' else 'a'} {unit} of {rows[0].level:.3f} {', '.join(said)}"
+    words += f"; {' and '.join(never)} did not reach it." if never else "."
+    if max(row.runs for row in rows) > 1:
+        words += " Medians over the seeds."
+    if not all(gap.clear for gap in against_best(traces, metric=metric)):
+        words += " Where no difference was seen between scores, these numbers too may differ by chance."
+    return words
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
@@ -318,6 +387,11 @@ def _measure(of: str) -> Callable[..., float]:
     if of not in measures:
         raise ValueError(f"of must be 'area' or 'final', but it is {of!r}.")
     return measures[of]
+
+
+def _pairs(scores: Sized) -> int:
+    """How many pairs the scores form; 1 where there are none."""
+    return max(1, math.comb(len(scores), 2))
 
 
 def _scores(traces: Iterable[Trace]) -> list[str]:

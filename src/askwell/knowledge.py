@@ -11,9 +11,11 @@ from typing import Any, final
 import numpy as np
 
 from askwell.information.categorical import bald, pairwise_epig
-from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.models.inputs import aligned, column_names
+from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
-from askwell.scoring import Question, best_items, score_items
+from askwell.scoring import Question, best_items, flat_warning, score_items
+from askwell.scoring.flat import HEAD
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets
 
@@ -84,6 +86,11 @@ class Knowledge:
         chosen = select(batch, candidates, size, rng=rng)
         return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
 
+    def flat_warning(self, score: Any) -> str | None:
+        """What to say where the scores found so far do not tell items apart; None elsewhere, or if none were made."""
+        _, scores = self.found.get("best") or self.found.get("all") or ((), ())
+        return flat_warning(self.question, score, np.sort(scores)[::-1][:HEAD])
+
     def explain(self, position: int, *, label: Any, size: int) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.question.predict([position]), self.question.target_probs
@@ -106,7 +113,7 @@ class Knowledge:
         positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
         if free[positions].sum() < min(size, free.sum()):
             taken = int((~free[self.question.asked]).sum())
-            positions, scores = best_items(self.question, score, 2 * size + taken, engine=self.engine)
+            positions, scores = best_items(self.question, score, max(HEAD, 2 * size) + taken, engine=self.engine)
             self.found["best"] = positions, scores
         keep = np.flatnonzero(free[positions])[:size]
         return positions[keep], scores[keep]
@@ -140,12 +147,17 @@ def learn(
     classes: Sequence[Any],
     rng: Callable[[str], np.random.Generator],
     engine: Any = None,
+    declared: bool = True,
 ) -> Knowledge:
-    """Fit the model to the labels of the items at these positions, and draw the targets of this step."""
-    posterior = fit_model(model, pool.take(positions), list(labels), rng=rng("fit"), classes=classes)
-    sample = targets.sample(
-        pool, lambda x: np.asarray(posterior.predict(x)), classes=posterior.classes, rng=rng("targets")
-    )
+    """Fit the model to the labels of the items at these positions, and draw the targets of this step.
+
+    The classes are all that can occur, or, if they are not `declared`, those of the labels.
+    """
+    x = pool.take(positions)
+    posterior = fit_model(model, x, list(labels), rng=rng("fit"), classes=classes, declared=declared)
+    sample = targets.sample(pool, lambda x: predicted(posterior, x), classes=posterior.classes, rng=rng("targets"))
+    # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
+    sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(pool.x), by_name=True))
     unlabelled = np.ones(len(pool), bool)
     unlabelled[list(positions)] = False
     question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)

@@ -1,6 +1,7 @@
 """The loop: ask which labels are worth having, tell them, predict. Everything that is told goes through the store."""
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, final
@@ -8,13 +9,14 @@ from typing import Any, final
 import numpy as np
 
 from askwell.acquisition import as_score
-from askwell.arrays import spans
+from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
 from askwell.knowledge import Explanation, Knowledge, learn, spread_out
 from askwell.models import as_model
-from askwell.models.protocol import Posterior
-from askwell.pool import as_pool, plain
+from askwell.models.inputs import aligned, column_names
+from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
+from askwell.pool import as_pool
 from askwell.scoring import Question
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
@@ -33,7 +35,9 @@ SOME = 500  # candidates that the signal is judged by
 class Learner:
     """Asks for the labels that are expected to tell most about predictions on the targets.
 
-    `pool` is an array, a data frame, a list of inputs or a path; ids are the frame's index or row numbers, or `ids`.
+    `pool` is an array, a data frame, a list of inputs, a dict of arrays (tokenised text) or a path; ids are the frame's
+    index or row numbers, or `ids`. Columns of data frames are known by name: targets and inputs to predict may have
+    them in another order.
     A folder of files, a glob or a URL stays in its files; `engine` ("local", "ray", see `askwell.engines`) says where
     the pool is scored, and does not change the questions.
     `targets` are inputs like those the model will meet: an array or a frame, or something from `askwell.targets`; None
@@ -70,6 +74,7 @@ class Learner:
         engine: Any = None,
     ) -> None:
         self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
+        check_classifies(self._model)
         self._score = score
         self._batch = batch if batch is not None else ("joint" if score == "epig" else "top")
         as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
@@ -77,7 +82,7 @@ class Learner:
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Knowledge] | None = None
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
-        self._look = self._model is not model and score == "epig"
+        self._look, self._look_flat = self._model is not model and score == "epig", True
         self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
         self._begin()
 
@@ -88,7 +93,8 @@ class Learner:
 
         Questions that were asked and not answered are given again, also those of a learner that has died, before new
         ones are made up. Until labels of two classes are known the questions spread over the pool. If the first scores
-        of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`.
+        of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`. Of
+        items with equal scores the seed chooses; where most of the pool's scores are equal, a warning says so, once.
         """
         if not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
@@ -141,8 +147,13 @@ class Learner:
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """p(y|x) `[n, c]`, the mean over the posterior's draws; columns as in `classes`."""
-        mean: np.ndarray = np.asarray(self.posterior.predict(x)).mean(axis=1)
-        return mean
+        # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
+        return mean_predict(self.posterior, aligned(x, column_names(self._pool.x), by_name=True))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The most probable class of each input `[n]`; of equally probable ones the first of `classes`."""
+        best: np.ndarray = np.asarray(self.posterior.classes)[self.predict_proba(x).argmax(axis=1)]
+        return best
 
     def explain(self, item: Any, *, size: int = 5) -> Explanation:
         """What an item's label would tell, about which `size` targets most, and what the model believes now."""
@@ -217,10 +228,15 @@ class Learner:
             done = np.flatnonzero(~free)
             return [(int(i), None) for i in spread_out(self._pool, np.flatnonzero(free), size, done=done, rng=rng)]
         known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
-        if self._look and not hasattr(known.posterior, "epig"):  # one in closed form has no draws to be too few
+        chosen = known.choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
+        flat = known.flat_warning(self._score) if self._look_flat else None
+        if flat is not None:
+            self._look_flat = False
+            warnings.warn(flat, stacklevel=4)
+        elif self._look and not hasattr(known.posterior, "epig"):  # one in closed form has no draws to be too few
             self._look = False
             _signal(known.question, warn=True)
-        return known.choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
+        return chosen
 
     def _knowledge(self, state: State) -> Knowledge:
         """What follows from the labels; the same one until they change."""
@@ -235,6 +251,7 @@ class Learner:
                 positions=[self._position(item) for item in state.labels],
                 labels=list(state.labels.values()),
                 classes=self._classes_in(state),
+                declared=self._classes is not None,
                 rng=partial(_generator, self._seed, state.changes, fixed),
                 engine=self._engine,
             )
@@ -267,7 +284,8 @@ class Learner:
         """Labels as plain values: of the classes, or, where those are not known yet, all of one kind."""
         labels = [plain(value) for value in values]
         known = None if self._classes is None else {_kind(label) for label in self._classes}
-        told = next(iter([*self._run.state().labels.values(), *labels]), None)
+        before = [*self._run.state().labels.values()]
+        told = next(iter([*before, *labels]), None)
         for label in labels:
             if not isinstance(label, str | int | float) or label != label:
                 raise ValueError(f"labels must be text, numbers or truth values, but one is {label!r}.")
@@ -275,6 +293,7 @@ class Learner:
                 raise ValueError(f"labels must be among the classes {self._classes}, but one is {label!r}.")
             if isinstance(told, str) != isinstance(label, str):
                 raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which came before.")
+        check_labels(labels, like=self._classes or before, name="labels")
         return labels
 
 
@@ -300,6 +319,7 @@ def _checked_classes(classes: Sequence[Any]) -> list[Any]:
     known = [plain(label) for label in classes]
     if len(known) < 2 or len({_kind(label) for label in known}) < len(known):
         raise ValueError(f"classes must be two or more different labels, but they are {known!r}.")
+    check_labels(known, name="classes")
     return known
 
 

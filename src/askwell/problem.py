@@ -3,7 +3,7 @@
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -13,9 +13,11 @@ from typing import Any, final
 import numpy as np
 
 from askwell.acquisition import as_score
+from askwell.arrays import plain
 from askwell.models import as_model
-from askwell.models.protocol import class_codes
-from askwell.pool import Pool, as_pool, plain
+from askwell.models.inputs import check_table, count
+from askwell.models.protocol import check_classifies, check_labels, class_codes
+from askwell.pool import Pool, as_pool
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.targets import Targets, as_targets
@@ -67,10 +69,11 @@ def pose(
     ids: Iterable[Any] | None,
 ) -> Problem:
     """The problem that the arguments of `askwell.simulate` describe; refuses what cannot be run."""
+    by_seed = _model(model)
     labels = _labels("y", y)
     x, n = _inputs("x", x), len(labels)
-    if _size(x) != n:
-        raise ValueError(f"x and y must be of the same length, but they have {_size(x)} and {n}.")
+    if count(x) != n:
+        raise ValueError(f"x and y must be of the same length, but they have {count(x)} and {n}.")
     known = _classes(classes, labels)
     seeds = _numbers("seeds", seeds)
     starts = {seed: _start(initial, labels, known, rng_for(seed, 0, "initial")) for seed in seeds}
@@ -96,7 +99,7 @@ def pose(
         "versions": {name: version(name) for name in PACKAGES},
     }
     return Problem(
-        model=_model(model),
+        model=by_seed,
         pool=as_pool(x, ids=range(n)),
         labels=labels,
         classes=known,
@@ -131,6 +134,7 @@ def _labels(name: str, y: Any) -> list[Any]:
                 f"{name} must hold labels of one kind, but {name}[{row}] is {value!r} and {name}[0] is {values[0]!r}. "
                 "Try [str(label) for label in labels]."
             )
+    check_labels(values, name=name)
     return values
 
 
@@ -143,14 +147,11 @@ def _among(label: Any, classes: Sequence[Any]) -> bool:
 
 
 def _inputs(name: str, x: Any) -> Any:
-    """Rows of inputs: an array, a data frame, a list."""
+    """Rows of inputs: an array, a data frame, a list, a dict of arrays."""
+    check_table(x, name=name)
     if isinstance(x, str) or not (hasattr(x, "shape") or hasattr(x, "__len__")):
         raise ValueError(f"{name} must be an array, a data frame or a list of inputs, but it is {type(x).__name__}.")
     return x
-
-
-def _size(x: Any) -> int:
-    return int(x.shape[0]) if hasattr(x, "shape") else len(x)
 
 
 def _plain_id(item: Any) -> Any:
@@ -177,8 +178,8 @@ def _test(test: Any, classes: Sequence[Any]) -> tuple[Any, np.ndarray]:
     except (TypeError, ValueError):
         raise ValueError("test must be a pair of inputs and labels, test=(x, y), but it is something else.") from None
     x, labels = _inputs("test[0]", x), _labels("test[1]", y)
-    if _size(x) != len(labels) or not labels:
-        raise ValueError(f"test must hold as many inputs as labels, but there are {_size(x)} and {len(labels)}.")
+    if count(x) != len(labels) or not labels:
+        raise ValueError(f"test must hold as many inputs as labels, but there are {count(x)} and {len(labels)}.")
     strange = next((label for label in labels if not _among(label, classes)), None)
     if strange is not None:
         raise ValueError(
@@ -250,7 +251,7 @@ def _model(model: Any) -> Callable[[int], Any]:
     """Seed -> model."""
     if isroutine(model) or isinstance(model, partial):
         return model
-    as_model(model)  # refuses what is none, here rather than in every run
+    check_classifies(as_model(model))  # refuses what is none, here rather than in every run
     return partial(_always, model)
 
 
@@ -289,10 +290,20 @@ def _initial_words(initial: Any) -> Any:
     return _words(initial) if callable(initial) else int(initial)
 
 
+def _unpacked(parts: Iterable[Any]) -> Iterator[Any]:
+    """The parts; of a dict its names, and what they stand for."""
+    for part in parts:
+        if isinstance(part, dict):
+            yield list(part)
+            yield from part.values()
+        else:
+            yield part
+
+
 def _fingerprint(*parts: Any) -> str:
     """A short text that differs where the data do."""
     digest = hashlib.sha256()
-    for part in parts:
+    for part in _unpacked(parts):
         try:
             array = np.asarray(part)
         except (TypeError, ValueError):  # rows of different lengths, tensors elsewhere

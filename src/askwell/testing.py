@@ -11,8 +11,9 @@ import cloudpickle
 import numpy as np
 
 from askwell.arrays import value_fault
-from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.seeds import rng_for
+from askwell.workers import code_paths
 
 __all__ = ["StoreContract", "check_model"]  # noqa: F822 (the first is made by __getattr__)
 
@@ -47,12 +48,12 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
         x, y, posterior, classes = _fitted_to_blobs(model)
     else:
         posterior, classes = _fitted(model, x, y)
-    probs = np.asarray(posterior.predict(x))
+    probs = predicted(posterior, x)
     _check_shape(posterior, probs, len(np.asarray(y)), classes)
     _check_draws(posterior, x, probs)
     again = fit_model(model, x, y, rng=rng_for(0, 0, "check_model"), classes=classes)
     _same(
-        np.asarray(again.predict(x)),
+        predicted(again, x),
         probs,
         "fit must give the same posterior for the same rng, but a second fit differs",
     )
@@ -101,7 +102,7 @@ def _check_left_out(model: Model, x: Any, y: np.ndarray, classes: list[Any], ref
         posterior = fit_model(model, _rows(x, rest), y[rest], rng=rng_for(0, 0, "check_model"), classes=classes)
     except ValueError as fault:
         raise AssertionError(f"{words} Nor does it take {classes} without an example of the last: {fault}") from fault
-    _check_shape(posterior, np.asarray(posterior.predict(x)), len(y), classes)
+    _check_shape(posterior, predicted(posterior, x), len(y), classes)
 
 
 def _check_shape(posterior: Posterior, probs: np.ndarray, n: int, classes: Sequence[Any]) -> None:
@@ -126,14 +127,14 @@ def _check_draws(posterior: Posterior, x: Any, probs: np.ndarray) -> None:
         "draw k must be the same parameters in every call, but {}. Ordinary dropout draws a new mask for every row and "
         "call; draw the parameters once, in fit, and keep them in the posterior."
     )
-    _same(np.asarray(posterior.predict(x)), probs, words.format("a second call gives other numbers"))
-    parts = [np.asarray(posterior.predict(_rows(x, part))) for part in (range(half), range(half, n))]
+    _same(predicted(posterior, x), probs, words.format("a second call gives other numbers"))
+    parts = [predicted(posterior, _rows(x, part)) for part in (range(half), range(half, n))]
     _same(np.concatenate(parts), probs, words.format("two halves, predicted apart, differ from the whole"))
-    twice = np.asarray(posterior.predict(_rows(x, [*range(n), *range(n)])))
+    twice = predicted(posterior, _rows(x, [*range(n), *range(n)]))
     _same(twice[:n], twice[n:], words.format("an input that stands twice in a call gets two different answers"))
-    backwards = np.asarray(posterior.predict(_rows(x, range(n - 1, -1, -1))))
+    backwards = predicted(posterior, _rows(x, range(n - 1, -1, -1)))
     _same(backwards[::-1], probs, words.format("the same inputs in another order get other answers"))
-    single = np.asarray(posterior.predict(_rows(x, [half])))
+    single = predicted(posterior, _rows(x, [half]))
     _same(single[0], probs[half], words.format("an input alone gets another answer than in company"))
 
 
@@ -159,8 +160,10 @@ def _elsewhere(posterior: Posterior, x: Any) -> np.ndarray:
         sent = cloudpickle.dumps((posterior, x))
     except (TypeError, pickle.PicklingError) as fault:
         raise AssertionError(f"{words}{fault}. Keep arrays and settings in it, not handles or locks.") from fault
-    code = "import pickle, sys; p, x = pickle.load(sys.stdin.buffer); pickle.dump(p.predict(x), sys.stdout.buffer)"
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, env=paths)
+    code = (
+        "import pickle, sys; from askwell.models.protocol import predicted; "
+        "p, x = pickle.load(sys.stdin.buffer); pickle.dump(predicted(p, x), sys.stdout.buffer)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, env=os.environ | code_paths())
     assert done.returncode == 0, words + done.stderr.decode()[-500:]
     return np.asarray(pickle.loads(done.stdout))

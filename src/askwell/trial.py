@@ -5,6 +5,7 @@ that it would have asked anyway, because a learner's randomness depends on nothi
 """
 
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,9 +16,11 @@ from urllib.parse import quote
 import numpy as np
 
 from askwell.arrays import spans, take
+from askwell.compiling import steady
 from askwell.curves import Trace
 from askwell.learner import Learner
 from askwell.models import as_model
+from askwell.models.inputs import count
 from askwell.problem import Problem
 from askwell.store import open_store
 from askwell.store.run import Entry, Run, text_of
@@ -50,11 +53,12 @@ def run_trial(problem: Problem, folder: Path, job: Job, tell: Callable[[Step], N
     """Do the steps of a run that have not been done yet; write down and tell each."""
     file = trial_file(folder, job)
     past = read_steps(file)
-    for step in _steps(problem, job, past):
-        line = json.dumps(step) + "\n"
-        with file.open("ab", buffering=0) as lines:
-            lines.write(line.encode())  # one write: a line is there or, at the very end of the file, torn
-        tell(step)
+    with steady(math.inf):  # the compiled loops from the first question on: a run must not depend on how long they took
+        for step in _steps(problem, job, past):
+            line = json.dumps(step) + "\n"
+            with file.open("ab", buffering=0) as lines:
+                lines.write(line.encode())  # one write: a line is there or, at the very end of the file, torn
+            tell(step)
 
 
 def metrics(probs: np.ndarray, codes: np.ndarray) -> dict[str, float]:
@@ -167,8 +171,7 @@ def _learner(problem: Problem, job: Job, past: Sequence[Step]) -> Learner:
 
 def _predicted(learner: Learner, x: Any) -> np.ndarray:
     """p(y|x) `[n, c]`, some inputs at a time: with draws, all of them may be too many."""
-    n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
-    parts = [learner.predict_proba(take(x, range(span.start, span.stop))) for span in spans(n, TEST_ROWS)]
+    parts = [learner.predict_proba(take(x, range(span.start, span.stop))) for span in spans(count(x), TEST_ROWS)]
     return np.concatenate(parts)
 
 

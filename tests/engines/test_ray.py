@@ -253,3 +253,28 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
         child.send_signal(signal.SIGKILL)
     short.rmdir()
     assert names == []
+
+
+def test_workers_take_no_modules_from_where_the_program_works(tmp_path):
+    """Ray puts that folder first for its workers; a file in it must stand for no module that is installed."""
+    ran, place = tmp_path / "ran", tmp_path / "work"
+    place.mkdir()
+    for name in ("askwell", "sklearn", "threadpoolctl", "cloudpickle", "scipy", "numpy", "pyarrow"):
+        (place / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r} + '\\n')\n")
+    code = """
+from askwell.engines.ray import Ray
+
+def job(job, tell):
+    import os, scipy, sklearn, threadpoolctl
+    tell([sklearn.__file__, scipy.__file__])
+    assert os.path.exists("sklearn.py")  # paths are as seen from where the program works
+
+heard = []
+faults = Ray(workers=1).run(job, [1], told=lambda place, message: heard.append(message))
+assert faults == [None], faults
+print(heard)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not ran.exists(), ran.read_text()
+    assert str(place) not in done.stdout

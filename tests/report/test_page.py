@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from askwell.curves import Trace, paired, summary
+from askwell.curves import Trace, against_best, summary
 from askwell.report import Picture, Row, Tile, gallery, html_report
 from askwell.seeds import rng_for
 from askwell.simulate import Simulation
@@ -83,8 +83,8 @@ def test_the_numbers_are_there(tmp_path):
         for value, error in ((row.area, row.area_error), (row.final, row.final_error)):
             assert f"{value:.3f}" in found
             assert f"± {error:.3f}" in found
-    for other in ("random", "bald"):
-        gap = paired(given.traces, "epig", other)
+    for gap in against_best(given.traces):
+        assert gap.a == "epig"
         assert f"{gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}), better in 3 of 3 seeds" in found
     for sentence in given.verdict().splitlines():
         assert sentence in found
@@ -169,3 +169,20 @@ def test_pictures_go_in_as_they_are(tmp_path):
     found = page(tmp_path, simulation(), figures=[Picture("Mine", "<b>bold</b>", "and <small>")])
     assert "b" in found.tags
     assert "bold and <small>" in found.text
+
+
+def test_the_report_says_what_the_scores_are_and_how_many_labels_they_save(tmp_path):
+    found = simulation(("random", "epig", "mine"))
+    text = Page(html_report(found, tmp_path / "report.html", title="Digits").read_text("utf-8")).text
+    assert "expected predictive information gain" in text
+    assert "what the others have to beat" in text
+    assert "by disagreement" not in text  # BALD did not run
+    assert "needed" in text.split("In numbers")[0]
+    assert "For an accuracy of" in text
+
+
+def test_questions_can_be_found_in_the_users_file(tmp_path):
+    found, names = simulation(), [f"mail <{n}>" for n in range(1000)]
+    page = Page(html_report(found, tmp_path / "report.html", title="Digits", ids=names).read_text("utf-8"))
+    assert names[found.traces[0].questions[4]] in page.text
+    assert "counted from 0" not in page.text

@@ -1,9 +1,11 @@
 """Chunk by chunk, piece by piece, anywhere: the same answer."""
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+from fixed_posterior import Fixed
 
 import askwell
 from askwell.acquisition import SCORES
@@ -31,9 +33,68 @@ def test_votes_are_scored_as_anything_else(question):
     probs = np.eye(3)[question.posterior.probs.argmax(axis=-1)]
     question.posterior.probs = probs
     positions, best = best_items(question, "epig", 5)
-    expected, scores = askwell.top_epig(probs[:100], probs[100:], 5)
+    scores = np.asarray(askwell.epig(probs[:100], probs[100:]))
+    expected = question.order(np.arange(100), scores)[:5]
     np.testing.assert_array_equal(positions, expected)
-    np.testing.assert_allclose(best, scores, rtol=1e-12)
+    np.testing.assert_allclose(best, scores[expected], rtol=1e-12)
+
+
+# ---- equal scores --------------------------------------------------------------------------------------------------
+
+
+class Steps(Fixed):
+    """Beliefs that are the same for ten inputs in a row, so that scores are equal in tens."""
+
+    def predict(self, x):
+        return self.probs[np.asarray(x)[:, 0].astype(int) // 10 * 10].astype(np.float32)
+
+
+class Flat(Fixed):
+    """Draws that are constants: every input is believed to be the same."""
+
+    def predict(self, x):
+        return np.repeat(self.probs[:1], len(x), axis=0).astype(np.float32)
+
+
+def tied(posterior, seed, rows=1000):
+    numbers = np.arange(float(rows))[:, None]
+    return Question(posterior, numbers, targets=numbers[::50], rng=partial(rng_for, seed, 0))
+
+
+@pytest.mark.parametrize("score", ["epig", "bald", "entropy"])
+@pytest.mark.parametrize("kind", [Steps, Flat])
+def test_equal_scores_are_ordered_by_the_seed_alike_everywhere(monkeypatch, kind, score):
+    posterior = kind(1000)
+    question = tied(posterior, seed=3)
+    scores = score_items(question, score)
+    expected = question.order(np.arange(1000), scores)[:37]
+    assert len(np.unique(scores)) <= 100
+    np.testing.assert_array_equal(best_items(question, score, 37)[0], expected)
+    np.testing.assert_array_equal(best_items(tied(posterior, seed=3), score, 37, engine="local:2")[0], expected)
+    monkeypatch.setattr(asking, "CHUNK_BYTES", 64 * 20 * 3 * 8)
+    np.testing.assert_array_equal(best_items(tied(posterior, seed=3), score, 37)[0], expected)
+    np.testing.assert_array_equal(best_items(tied(posterior, seed=3), score, 5)[0], expected[:5])
+    assert (best_items(tied(posterior, seed=4), score, 37)[0] != expected).any()
+
+
+def test_all_equal_items_have_the_same_chance():
+    chosen = [int(best_items(tied(Flat(100), seed, rows=100), "epig", 1)[0][0]) for seed in range(200)]
+    assert len({*chosen}) > 70  # 87 of 100 are expected to come at least once
+    assert 35 < np.mean(chosen) < 65
+
+
+def test_equal_scores_of_a_process_in_closed_form_are_ordered_by_the_seed_too():
+    from askwell.models.gp import GPClassifier
+
+    x = np.repeat(rng_for(0, 0, "copies").normal(size=(30, 2)), 20, axis=0)
+    posterior = GPClassifier().fit(x[::60], [0, 1] * 5, rng=rng_for(0, 0, "fit"))
+    found = [
+        best_items(Question(posterior, x, x[::40], rng=partial(rng_for, seed, 0)), "epig", 3)[0] for seed in range(3)
+    ]
+    scores = posterior.epig(x, x[::40])
+    for positions in found:
+        np.testing.assert_allclose(scores[positions], scores.max(), rtol=1e-9)
+    assert len({tuple(positions) for positions in found}) == 3
 
 
 def test_weights_and_positions_count(question):

@@ -26,7 +26,7 @@ import cloudpickle
 import numpy as np
 
 from askwell.arrays import threads
-from askwell.workers import ONE_THREAD, Fault, tried
+from askwell.workers import ONE_THREAD, Fault, code_paths, tried
 
 __all__ = ["Ray"]
 
@@ -99,7 +99,8 @@ class Ray:
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise ValueError(UNSENT.format(error)) from error
         with self._connected(ray, len(task)) as (options, own):
-            flight = _Flight(ray, task, len(jobs), options, self.patience, None if own else self.workers)
+            home = os.getcwd() if own else None  # elsewhere there may be no such folder
+            flight = _Flight(ray, task, len(jobs), options, self.patience, None if own else self.workers, home)
             return flight.run(told, hint)
 
     @contextlib.contextmanager
@@ -117,7 +118,8 @@ class Ray:
             return
         try:
             _answers(str(self.address))
-            ray.init(address=self.address, **loud)
+            with tempfile.TemporaryDirectory() as nowhere, _working_in(nowhere):
+                ray.init(address=self.address, **loud)
         except (OSError, ValueError) as error:
             raise ConnectionError(UNANSWERED.format(self.address, str(error).partition("\n")[0])) from error
         try:
@@ -137,16 +139,33 @@ def _answers(address: str) -> None:
 def _local(ray: Any, workers: int, store: int, loud: dict[str, Any]) -> Iterator[None]:
     """Ray on this machine, in a folder of its own: a cluster that is here, or was, does not come between."""
     settings = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     folder = _short_folder()
     try:
         # what Ray starts here inherits this, which is faster than an environment of each job
-        with _environment(ONE_THREAD | settings | {"PYTHONPATH": paths}):
+        with _environment(ONE_THREAD | settings | code_paths()), _working_in(folder):
             _start(ray, num_cpus=workers, object_store_memory=store, _temp_dir=folder, **loud)
         yield
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """Around the start of Ray, which makes its workers look for modules first where this process works then.
+
+    So that is an empty folder, unless this process looks there too: a file that happens to lie where somebody starts a
+    command is no module. Jobs go back to where they belong (`_done`).
+    """
+    here = os.getcwd()
+    if os.path.realpath(here) in map(os.path.realpath, code_paths()["PYTHONPATH"].split(os.pathsep)):
+        yield
+        return
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 def _start(ray: Any, **settings: Any) -> None:
@@ -164,7 +183,7 @@ def _start(ray: Any, **settings: Any) -> None:
 def _code() -> dict[str, str]:
     """Where this process finds modules that are not installed: other nodes may have them there too."""
     homes = tuple(os.path.realpath(home) for home in {sys.prefix, sys.base_prefix})
-    paths = (os.path.realpath(path) for path in sys.path)  # "" is where this process works
+    paths = (os.path.realpath(path) for path in code_paths()["PYTHONPATH"].split(os.pathsep))
     return {"PYTHONPATH": os.pathsep.join([path for path in paths if not path.startswith(homes)] + ["${PYTHONPATH}"])}
 
 
@@ -193,8 +212,12 @@ def _environment(changed: Mapping[str, str]) -> Iterator[None]:
 _loaded: dict[str, tuple[Callable[..., None], list[Any]]] = {}  # the last function and its jobs, by their content
 
 
-def _done(key: str, sent: list[Any], place: int, hints: list[Any]) -> tuple[list[Any] | None, Any, float]:
+def _done(
+    home: str | None, key: str, sent: list[Any], place: int, hints: list[Any]
+) -> tuple[list[Any] | None, Any, float]:
     """(messages, fault, seconds) of a job; (None, why, 0) if it cannot be unpickled."""
+    if home is not None:
+        os.chdir(home)
     if key not in _loaded:
         import ray
 
@@ -218,9 +241,16 @@ class _Flight:
     """Jobs, and which of them are given out."""
 
     def __init__(
-        self, ray: Any, task: bytes, jobs: int, options: dict[str, Any], patience: float, workers: int | None
+        self,
+        ray: Any,
+        task: bytes,
+        jobs: int,
+        options: dict[str, Any],
+        patience: float,
+        workers: int | None,
+        home: str | None,
     ) -> None:
-        self._ray, self._patience, self._workers = ray, patience, workers
+        self._ray, self._patience, self._workers, self._home = ray, patience, workers, home
         self._cost = float(options.get("num_cpus", 1)) or 1.0
         self._do = ray.remote(_done).options(max_retries=0, **options)
         self._key = hashlib.sha256(task).hexdigest()
@@ -256,7 +286,7 @@ class _Flight:
         while self._waiting and len(self._flying) < self._room:
             place = self._waiting.popleft()
             hints = [] if hint is None else [hint()]
-            self._flying[self._do.remote(self._key, self._sent, place, hints)] = place
+            self._flying[self._do.remote(self._home, self._key, self._sent, place, hints)] = place
 
     def _ended(self) -> list[Any]:
         flying = list(self._flying)

@@ -1,6 +1,7 @@
 """One HTML file with everything a simulation found: opens anywhere, loads nothing, in light and dark, on any screen."""
 
 import html
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +12,9 @@ from askwell.curves import (
     Difference,
     Standing,
     Trace,
+    against_best,
     curve,
-    holm,
-    paired,
+    labels_needed,
     summary,
     verdict,
 )
@@ -28,6 +29,16 @@ __all__ = ["html_report"]
 
 MAIN = "accuracy"
 FIRST_QUESTIONS = 12
+MEANINGS = {
+    "epig": "expected predictive information gain. Asks for the label that is expected to tell most about the "
+    "predictions on the targets.",
+    "bald": "Bayesian active learning by disagreement. Asks for the label that is expected to tell most about the "
+    "model's own parameters, wherever they matter.",
+    "random": "any row, each as likely as any other: what the others have to beat.",
+    "entropy": "asks where the model's prediction is least certain over all classes.",
+    "margin": "asks where the model's two likeliest classes are closest.",
+    "least_confidence": "asks where the model's likeliest class is least likely.",
+}
 ABOUT = "Made by askwell: which examples to label next, so that a model predicts well on the inputs you care about."
 NOTHING_LOADED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -40,26 +51,29 @@ def html_report(
     intro: str = "",
     figures: Sequence[Picture] = (),
     repeat: str = "",
+    ids: Sequence[Any] | None = None,
 ) -> Path:
     """Write a report of a simulation as one HTML file that needs no other, and return its path.
 
     Curves with bands, the verdict in words, summary, paired differences, the other metrics, what was asked first,
     settings and versions. `intro` is text, paragraphs apart by blank lines; `figures` come after the curves; `repeat`
-    is what to run to get the same again. The file is there whole or not at all.
+    is what to run to get the same again; `ids` are what the rows of the pool are called, to be found again. The file
+    is there whole or not at all.
     """
     traces = list(simulation.traces)
     looks = styles(scores_of(traces))
     metrics = _metrics(traces)
     rows = {row.score: row for row in summary(traces, metric=metrics[0])}
     parts = [
-        _header(title, intro, verdict(traces, metric=metrics[0])),
+        _header(title, intro, f"{verdict(traces, metric=metrics[0])}\n{labels_needed(traces, metric=metrics[0])}"),
+        _meanings(looks),
         _cards(rows, looks, metrics[0]),
         _curves(traces, looks, metrics[0]),
         *(_picture(picture) for picture in figures),
         _table(rows, looks, metrics[0]),
-        _differences(traces, rows, metrics[0]),
+        _differences(traces, metrics[0]),
         _other_metrics(traces, looks, metrics[1:]),
-        _first_questions(traces, looks),
+        _first_questions(traces, looks, ids),
         _settings(simulation.settings, repeat),
     ]
     file = Path(path)
@@ -102,9 +116,16 @@ def _document(title: str, looks: Mapping[str, Style], body: str) -> str:
 
 
 def _header(title: str, intro: str, words: str) -> str:
-    said = "".join(f"<p>{html.escape(line)}</p>" for line in words.splitlines())
+    said = "".join(f"<p>{html.escape(line)}</p>" for line in words.splitlines() if line)
     lead = "".join(f'<p class="lead">{html.escape(part)}</p>' for part in intro.split("\n\n") if part.strip())
     return f'<header><h1>{html.escape(title)}</h1>{lead}<div class="verdict">{said}</div></header>'
+
+
+def _meanings(looks: Mapping[str, Style]) -> str:
+    """What the scores are, in a line each."""
+    known = [(looks[score].name, MEANINGS[score]) for score in looks if score in MEANINGS]
+    lines = "".join(f"<li><b>{html.escape(name)}</b>: {html.escape(text)}</li>" for name, text in known)
+    return f'<ul class="note">{lines}</ul>' if lines else ""
 
 
 def _cards(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str) -> str:
@@ -171,24 +192,29 @@ def _table(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str
     )
 
 
-def _differences(traces: list[Trace], rows: Mapping[str, Standing], metric: str) -> str:
+def _differences(traces: list[Trace], metric: str) -> str:
     """The best score against each of the others, seed by seed."""
-    sign = -1 if metric in LOWER_IS_BETTER else 1
-    best = max(rows, key=lambda score: sign * rows[score].area)
-    gaps = [paired(traces, best, score, metric=metric) for score in rows if score != best]
+    gaps = against_best(traces, metric=metric)
     if not gaps or min(gap.runs for gap in gaps) < 2:
         return ""
-    first = score_name(best)
+    first, pairs = score_name(gaps[0].a), math.comb(len(gaps) + 1, 2)
     label = f"{first} minus the others, mean {metric_name(metric)} over the curve"
     names = [f"minus {score_name(gap.b)}" for gap in gaps]
     wide = intervals_svg(gaps, names, label=label, width=796).replace("intervals", "intervals wide", 1)
     narrow = intervals_svg(gaps, names, label=label, width=364).replace("intervals", "intervals narrow", 1)
-    adjusted, runs = holm([gap.p_value for gap in gaps]), max(gap.runs for gap in gaps)
-    words = "".join(f"<li>{_gap_words(gap, float(p))}</li>" for gap, p in zip(gaps, adjusted, strict=True))
+    runs = max(gap.runs for gap in gaps)
+    words = "".join(f"<li>{_gap_words(gap)}</li>" for gap in gaps)
+    together = (
+        f", wide enough that those of all {pairs} pairs of scores hold together, since the runs themselves named the "
+        "best score"
+        if pairs > 1
+        else ""
+    )
     note = (
         "Runs with the same seed began with the same labels, so each difference is taken within a seed. The bars are "
-        "95 % intervals of the mean by Student's t; p is of Wilcoxon's signed ranks, adjusted by Holm's method. With "
-        f"{runs} seeds no p is below {min(1.0, len(gaps) * 2 / 2**runs):.2g}, however large the difference."
+        f"95 % intervals of the mean by Student's t{together}; p is of Wilcoxon's signed ranks"
+        f"{', adjusted for all pairs by Holm’s method' if pairs > 1 else ''}. With {runs} seeds no p is below "
+        f"{min(1.0, pairs * 2 / 2**runs):.2g}, however large the difference."
     )
     return (
         f"<section><h2>{html.escape(first)} against the others, seed by seed</h2>"
@@ -196,10 +222,10 @@ def _differences(traces: list[Trace], rows: Mapping[str, Standing], metric: str)
     )
 
 
-def _gap_words(gap: Difference, adjusted: float) -> str:
+def _gap_words(gap: Difference) -> str:
     return html.escape(
         f"{score_name(gap.a)} minus {score_name(gap.b)}: {gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}), "
-        f"better in {gap.wins} of {gap.runs} seeds, p = {adjusted:.2g}."
+        f"better in {gap.wins} of {gap.runs} seeds, p = {gap.p_value:.2g}."
     )
 
 
@@ -215,18 +241,20 @@ def _other_metrics(traces: list[Trace], looks: Mapping[str, Style], metrics: Seq
     return f'<section><h2>By other measures</h2><div class="pair">{figures}</div></section>'
 
 
-def _first_questions(traces: list[Trace], looks: Mapping[str, Style]) -> str:
+def _first_questions(traces: list[Trace], looks: Mapping[str, Style], ids: Sequence[Any] | None) -> str:
     """Which rows each score asked for first, in the first seed."""
     seed = min(trace.seed for trace in traces)
     lines = []
     for trace in (t for score in looks for t in traces if (t.score, t.seed) == (score, seed)):
-        asked = trace.questions[trace.labels[0] :][:FIRST_QUESTIONS]
+        asked = [row if ids is None else ids[row] for row in trace.questions[trace.labels[0] :][:FIRST_QUESTIONS]]
         lines.append(
-            f'<tr>{_named(trace.score, looks)}<td class="words">{", ".join(map(str, asked)) or "nothing"}</td></tr>'
+            f'<tr>{_named(trace.score, looks)}<td class="words">'
+            f"{html.escape(', '.join(map(str, asked))) or 'nothing'}</td></tr>"
         )
-    note = f"Rows of the pool, counted from 0, after the initial labels; seed {seed}."
+    by = "Rows of the pool, counted from 0" if ids is None else "By the ids of the file, or its rows where it has none"
+    note = f"{by}, after the initial labels; seed {seed}."
     return (
-        f'<section><h2>The first questions, by row</h2><p class="note">{note}</p>'
+        f'<section><h2>The first questions</h2><p class="note">{note}</p>'
         f'<div class="scroll"><table><tbody>{"".join(lines)}</tbody></table></div></section>'
     )
 

@@ -9,12 +9,13 @@
 >>> pool, around = rng.normal(size=(500, 2)), rng.normal(size=(20, 2))
 >>> scores = score_items(Question(posterior, pool, around), "epig")
 >>> best, _ = best_items(Question(posterior, pool, around), "epig", 3)
->>> bool((np.argsort(-scores, kind="stable")[:3] == best).all())
+>>> bool((np.sort(scores)[::-1][:3] == scores[best]).all())
 True
 """
 
 from askwell.scoring.best import Report, best_items
+from askwell.scoring.flat import flat_warning
 from askwell.scoring.items import score_items
 from askwell.scoring.question import Question
 
-__all__ = ["Question", "Report", "best_items", "score_items"]
+__all__ = ["Question", "Report", "best_items", "flat_warning", "score_items"]

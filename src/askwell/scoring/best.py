@@ -12,11 +12,11 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.arrays import alone, threads
+from askwell.arrays import alone, one_thread_each, threads
+from askwell.compiling import steady
 from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
-from askwell.models.laplace import one_thread_each
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
 from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
@@ -52,17 +52,17 @@ class Report:
 
 @final
 class _Best:
-    """The best so far: in order of score, equal ones of position."""
+    """The best so far, in the question's order."""
 
-    def __init__(self, size: int) -> None:
-        self.size, self.positions, self.scores = size, np.empty(0, np.intp), np.empty(0)
+    def __init__(self, question: Question, size: int) -> None:
+        self.question, self.size, self.positions, self.scores = question, size, np.empty(0, np.intp), np.empty(0)
 
     def add(self, positions: Any, scores: Any) -> None:
         """Some more; the same ones again change nothing."""
         places = np.append(self.positions, np.asarray(positions, np.intp))
         values = np.append(self.scores, np.asarray(scores, np.float64))
         places, first = np.unique(places, return_index=True)
-        order = np.lexsort((places, -values[first]))[: self.size]
+        order = self.question.order(places, values[first])[: self.size]
         self.positions, self.scores = places[order], values[first][order]
 
     @property
@@ -83,24 +83,24 @@ def best_items(
     folder: Path | None = None,
     every: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, scores) of the best `size` items, best first, ties by position: what sorting all scores would give.
+    """(positions, scores) of the best `size` items, best first: what sorting all scores would give.
 
-    EPIG's are found without scoring everything (`top_epig`). Pieces of a pool in files are read one by one, the
-    next while this one is scored. `engine` is where the pieces are worked on ("local", "ray", see
-    `askwell.engines`), by default here; what is best so far goes along, and the answer is the same. `screen=0.1`
-    scores only the tenth of the items whose quadratic EPIG is highest: faster, no longer exact. With `skip_bad`,
-    pieces that cannot be read are left out; `report` gets what was done. In `folder` goes what is found, piece by
-    piece: the same call again does only what is missing. With `every` the scores of all items go there too, as
-    Parquet files (id, position, score).
+    Items with equal scores come in an order that `question.rng` gives, the same on every engine. EPIG's best are found
+    without scoring everything (`top_epig`). Pieces of a pool in files are read one by one, the next while this one is
+    scored. `engine` is where the pieces are worked on ("local", "ray", see `askwell.engines`), by default here; what is
+    best so far goes along, and the answer is the same. `screen=0.1` scores only the tenth of the items whose quadratic
+    EPIG is highest: faster, no longer exact. With `skip_bad`, pieces that cannot be read are left out; `report` gets
+    what was done. In `folder` goes what is found, piece by piece: the same call again does only what is missing. With
+    `every` the scores of all items go there too, as Parquet files (id, position, score).
     """
     if every and folder is None:
         raise ValueError("every needs a folder to write the scores to.")
     if score == "random":
         scores = score_items(question, score)
-        order = np.argsort(-scores, kind="stable")[:size]
+        order = question.order(question.asked, scores)[:size]
         return question.asked[order], scores[order]
     checked(question, score)
-    best, report = _Best(min(size, len(question))), report or Report()
+    best, report = _Best(question, min(size, len(question))), report or Report()
     in_files = isinstance(question.items.x, Rows)
     whole = engine is None and not in_files and folder is None
     shown = "scoring" if whole else ""
@@ -122,7 +122,7 @@ def best_items(
         scored(message["rows"] + message["skipped"])
 
     rows = sum(stop - start for start, stop in jobs)
-    with counted(rows, label="" if whole else "scoring", unit="rows") as scored:
+    with steady(question.effort), counted(rows, label="" if whole else "scoring", unit="rows") as scored:
         find = partial(_best_of, question, how)
         if engine is None and in_files:
             _side_by_side(question, find, jobs, told, best)
@@ -209,7 +209,7 @@ def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, fl
         if how.out is not None:
             message |= _all_of(question, how, span, clock)
         elif how.score == "epig" and hasattr(question.posterior, "epig"):
-            message |= _chosen(_exact_best(question, how.size, span, clock), how.size)
+            message |= _chosen(question, _exact_best(question, how.size, span, clock), how.size)
         else:
             message |= _searched(question, how, span, clock, floor)
     except BadRows as fault:
@@ -219,8 +219,8 @@ def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, fl
     tell(message)
 
 
-def _chosen(found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
-    best = _Best(size)
+def _chosen(question: Question, found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
+    best = _Best(question, size)
     best.add(*found)
     return _told(best)
 
@@ -237,12 +237,12 @@ def _all_of(question: Question, how: _How, span: slice, clock: Clock) -> dict[st
     ids = x.ids(positions) if isinstance(x, Rows) else [question.items.ids[place] for place in positions]
     with clock("write"):
         named = written(how.out, span.start, ids, positions, scores)
-    return named | _chosen((positions, scores), how.size)
+    return named | _chosen(question, (positions, scores), how.size)
 
 
 def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: float | None) -> dict[str, Any]:
     """Those that can be among the best, chunk by chunk."""
-    best, screened = _Best(how.size), 0
+    best, screened = _Best(question, how.size), 0
 
     def least() -> float:
         return max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
@@ -266,18 +266,32 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
                 best.add(*_best_epig(question, how.size, positions, probs, least()))
                 continue
             scores = score_chunk(question, how.score, part, probs)
-            order = np.argsort(-scores, kind="stable")[: how.size]
-            best.add(positions[order], scores[order])
+            enough = _enough(scores, how.size)
+            best.add(positions[enough], scores[enough])
     return _told(best) | {"screened": screened}
 
 
 def _best_epig(
     question: Question, size: int, positions: np.ndarray, probs: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, scores) of the best."""
-    few, weights, prepared = min(size, len(probs)), question.weights, question.prepared
-    index, found = top_epig(probs, question.target_probs, few, weights=weights, floor=floor, prepared=prepared)
+    """(positions, scores) of the best, and of all that score as much as the last of them.
+
+    One more than is wanted says whether there are such; then those that reach this score are looked for once more.
+    """
+    fixed: dict[str, Any] = {"weights": question.weights, "prepared": question.prepared}
+    few = min(size + 1, len(probs))
+    index, found = top_epig(probs, question.target_probs, few, floor=floor, **fixed)
+    if len(found) > size > 0 and found[size] == found[size - 1]:
+        index, found = top_epig(probs, question.target_probs, len(probs), floor=float(found[size]), **fixed)
     return positions[np.asarray(index)], np.asarray(found, np.float64)
+
+
+def _enough(scores: np.ndarray, size: int) -> np.ndarray:
+    """Where the `size` highest scores stand, and all that are equal to the last of them."""
+    if len(scores) <= size or size == 0:
+        return np.arange(len(scores))
+    enough: np.ndarray = np.flatnonzero(scores >= np.partition(scores, -size)[-size])
+    return enough
 
 
 def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
@@ -289,7 +303,11 @@ def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tup
     with clock("read"):
         x = question.items.take(places)
     with clock("score"):
-        index, found = posterior.top_epig(x, question.targets, min(size, len(places)), weights=question.weights)
+        most = min(size + 1, len(places))
+        index, found = posterior.top_epig(x, question.targets, most, weights=question.weights)
+        while most < len(places) and size > 0 and found[-1] == found[size - 1]:  # more may be equal to the last
+            most = min(8 * most, len(places))
+            index, found = posterior.top_epig(x, question.targets, most, weights=question.weights)
     return places[index], np.asarray(found, np.float64)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from askwell.acquisition import as_score, needs_targets
+from askwell.compiling import steady
 from askwell.scoring.question import Clock, Question
 
 __all__ = ["checked", "exact", "need_targets", "score_chunk", "score_items"]
@@ -25,9 +26,10 @@ def score_items(
         return exact(question, question.places(slice(start, stop)))
     checked(question, score)
     clock, scores = clock or Clock(), np.empty(stop - start)
-    for span, probs in question.chunks(piece=piece, shown="" if piece else "scoring", clock=clock):
-        with clock("score"):
-            scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)
+    with steady(question.effort):
+        for span, probs in question.chunks(piece=piece, shown="" if piece else "scoring", clock=clock):
+            with clock("score"):
+                scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)
     return scores
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from askwell.arrays import spans, whole_power
 from askwell.information.bounds import Prepared, prepare
-from askwell.models.protocol import Posterior
+from askwell.information.plain import seconds
+from askwell.models.protocol import Posterior, predicted
 from askwell.pool import Pool, as_pool
 from askwell.progress import track
 from askwell.rows import Rows
-from askwell.seeds import rng_for
+from askwell.seeds import mixed, rng_for
 
 __all__ = ["Clock", "Question"]
 
@@ -51,7 +52,7 @@ class Question:
     """What is asked of a pool: which of its items would tell this posterior most about these target inputs.
 
     `positions` are the items that may be asked (all, if None); `rng` gives the generator for a purpose, for scores that
-    are drawn.
+    are drawn and for the order of items with equal scores.
     """
 
     posterior: Posterior
@@ -88,7 +89,12 @@ class Question:
     @cached_property
     def target_probs(self) -> np.ndarray | None:
         """`[m, k, c]` of the targets under the posterior's draws."""
-        return None if self.targets is None else np.asarray(self.posterior.predict(self.targets))
+        return None if self.targets is None else predicted(self.posterior, self.targets)
+
+    @property
+    def effort(self) -> float:
+        """About how many seconds it would take NumPy to score all against the targets."""
+        return 0.0 if self.target_probs is None else seconds(len(self), *self.target_probs.shape)
 
     @cached_property
     def prepared(self) -> Prepared | None:
@@ -97,7 +103,18 @@ class Question:
 
     def predict(self, positions: Any) -> np.ndarray:
         """`[n, k, c]` of the items at these positions."""
-        return np.asarray(self.posterior.predict(self.items.take(positions)))
+        return predicted(self.posterior, self.items.take(positions))
+
+    def order(self, positions: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """What sorts items at these positions: the highest score first, equal scores as the seed has it.
+
+        The order of two items depends on nothing but their scores, their positions and the seed.
+        """
+        return np.lexsort((mixed(self._tie_seed, positions), -np.asarray(scores)))
+
+    @cached_property
+    def _tie_seed(self) -> int:
+        return int(self.rng("ties").integers(2**63))
 
     def pieces(self) -> list[slice]:
         """Spans of `asked` that can be worked on apart: of a pool in files a piece of a file, else so many items."""
@@ -123,7 +140,7 @@ class Question:
         clock = clock or Clock()
         for span, x in self._inputs(piece, shown, clock):
             with clock("predict"):
-                probs = np.asarray(self.posterior.predict(x))
+                probs = predicted(self.posterior, x)
             yield span, probs
 
     def promising(
@@ -140,7 +157,7 @@ class Question:
                 positions = self.places(span)
                 screen = None if above is None or self.prepared is None else self.prepared.screen(floor())
                 if above is None or screen is None:
-                    probs = np.asarray(self.posterior.predict(x))
+                    probs = predicted(self.posterior, x)
                 else:
                     kept, probs = above(x, screen)
                     positions = positions[kept]
