@@ -78,7 +78,9 @@ def test_a_port_that_is_taken(folder):
         port = taken.getsockname()[1]
         done = called(folder, "--listen", f"127.0.0.1:{port}")
     assert done.exit_code == 2
-    assert f"--listen 127.0.0.1:{port} is not possible" in done.output
+    assert f"port {port} is in use" in done.output
+    assert "Try --listen 127.0.0.1:" in done.output
+    assert "As an ML backend" not in done.output
 
 
 def test_the_token_is_not_written_into_the_project(folder, nobody, monkeypatch):

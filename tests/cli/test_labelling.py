@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -88,7 +89,8 @@ def test_all_options_arrive(place, truth):
         assert wanted.class_prior == {"ham": 0.75, "spam": 0.25}
         assert (wanted.features, wanted.model, wanted.score) == (("text",), "forest", "bald")
         assert (wanted.held_out, wanted.labels_per_item, wanted.seed, wanted.run) == (0.1, 2, 3, "mails")
-        assert (wanted.label, wanted.template, wanted.kind) == ("truth", "../card.html", "text")
+        assert (wanted.label, wanted.template, wanted.kind) == ("truth", "card.html", "text")
+        assert project.template() == (place / "p" / "card.html").read_text() == "{{ text }}"
         assert (place / "p" / "other.db").exists()
         assert len(project.desk().labels()) == 80
 
@@ -245,6 +247,27 @@ def test_export_and_import(project, place):
     assert "d.csv:2" in found.output
 
 
+def test_a_training_that_fails_is_said_by_ask(place, truth):
+    """Newcomer: it said "Training the model ..." and exited with 0, without a word."""
+    (place / "p").mkdir()
+    (place / "p" / "unfit.py").write_text(
+        "class Model:\n    def fit(self, x, y, *, rng):\n        raise ValueError('the moon is wrong.')\n"
+    )
+    fine("init", *INIT, "--model", "unfit:Model")
+    fine("ask", "p", "--who", "ada")  # no labels: nothing is trained
+    for item, label in [next(pair for pair in truth.items() if pair[1] == name) for name in ("ham", "spam")]:
+        fine("tell", "p", item, label, "--who", "ada")
+    for item, label in list(truth.items())[:12]:
+        fine("tell", "p", item, label, "--who", "ada")
+    found = run("ask", "p", "--who", "bob")
+    assert found.exit_code == 1, found.output
+    assert "training failed: the moon is wrong." in found.stderr
+    assert "--no-train" in found.stderr
+    assert found.stdout == ""
+    assert "item" in fine("ask", "p", "--who", "bob", "--no-train")
+    assert "The last round failed" in fine("status", "p")
+
+
 # ---- no project, no server for strangers ----
 
 
@@ -269,6 +292,38 @@ def test_other_machines_need_a_token(project):
     said = refused("serve", "p", "--host", "0.0.0.0")
     assert "--host 0.0.0.0 lets other machines in, and that needs a --token" in said
     assert "--token" in refused("serve", "p", "--name", "lab.example.org")
+
+
+@pytest.mark.parametrize("taken", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_in_use_is_said_before_any_link(project, taken):
+    """Newcomer: the link was printed first, and led to somebody else's page."""
+    pytest.importorskip("uvicorn")
+    with socket.create_server((taken, 0)) as other:
+        port = other.getsockname()[1]
+        result = run("serve", "p", "--port", port)
+    assert result.exit_code == 2
+    assert "Label at" not in result.output
+    assert f"port {port} is in use" in result.stderr
+    free = int(re.search(r"Try --port (\d+)", result.stderr)[1])
+    with socket.create_server(("127.0.0.1", free)):
+        assert free > port
+
+
+def test_a_port_that_another_program_has_on_the_other_loopback(project):
+    """Browsers take localhost for ::1 first."""
+    pytest.importorskip("uvicorn")
+    try:
+        other = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with other:
+        assert "is in use" in refused("serve", "p", "--port", other.getsockname()[1])
+
+
+def test_an_address_of_another_machine(project):
+    pytest.importorskip("uvicorn")
+    said = refused("serve", "p", "--host", "192.0.2.7", "--token", "long enough a token")
+    assert "192.0.2.7:8000 is no address of this machine" in said
 
 
 def test_serve_answers_and_ends_without_loss(project, place):
@@ -298,3 +353,161 @@ def test_serve_answers_and_ends_without_loss(project, place):
         assert server.wait(30) in (0, 130)
         assert b"Traceback" not in server.stderr.read()
     assert "0 of 80 items labelled" in fine("status", "p")
+
+
+# ---- a project folder runs no code of its own ----
+
+MODULES = ("askwell", "numpy", "click", "json", "sklearn", "sitecustomize", "usercustomize", "threadpoolctl", "ray")
+
+
+def askwell(*words, folder, wait=True):
+    """The installed command, started in a folder."""
+    command = "from askwell.cli import main; main()"
+    started = subprocess.Popen(
+        [sys.executable, "-P", "-c", command, *map(str, words)],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    return started.communicate()[0] if wait else started
+
+
+@pytest.fixture
+def trapped(project, place):
+    """A project whose folder holds files that are called like modules, and the file that they write when they run."""
+    ran = place / "ran"
+    for name in MODULES:
+        (place / "p" / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r} + '\\n')\n")
+    return ran
+
+
+def test_files_of_a_project_are_no_modules(trapped, place):
+    folder = place / "p"
+    for words in (("status", "."), ("ask", "."), ("ask", ".", "--engine", "local:2"), ("export", ".", "out.csv")):
+        said = askwell(*words, folder=folder)
+        assert "Traceback" not in said, said
+        assert not trapped.exists(), (words, trapped.read_text())
+    rows = "\n".join(f"{n},{n % 7},{'ab'[n % 7 > 3]}" for n in range(60))
+    (folder / "numbers.csv").write_text(f"x,y,label\n{rows}\n")
+    simulate = ("simulate", "numbers.csv", "--label", "label", "--budget", "8", "--seeds", "2", "--processes", "2")
+    score = ("score", "numbers.csv", "--labelled", "numbers.csv", "--label", "label", "--engine", "local:2")
+    for words in (simulate, score):
+        said = askwell(*words, folder=folder)
+        assert "Traceback" not in said, said
+        assert not trapped.exists(), (words, trapped.read_text())
+
+
+def wrong_token(port, address):
+    """The status of a wrong token that comes with an address of its own making."""
+    body = json.dumps({"name": "eve", "token": "guess"}).encode()
+    headers = {"Content-Type": "application/json", "X-Forwarded-For": address}
+    try:
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/api/sign-in", body, headers))
+    except urllib.error.HTTPError as refusal:
+        return refusal.code
+
+
+def test_a_server_started_in_a_project_runs_nothing_of_it_and_believes_no_forwarded_address(
+    trapped, place, monkeypatch
+):
+    monkeypatch.setenv("ASKWELL_TOKEN", "correct horse battery")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = askwell("serve", ".", "--port", port, folder=place / "p", wait=False)
+    try:
+        rounds = []
+        while not rounds and not trapped.exists() and server.poll() is None:
+            time.sleep(0.5)
+            rounds = json.loads(fine("status", place / "p", "--json"))["rounds"]
+        assert rounds
+        assert "failed" not in rounds[-1], rounds
+        assert not trapped.exists(), trapped.read_text()
+        assert [wrong_token(port, f"10.0.0.{n}") for n in range(14)] == [401] * 10 + [429] * 4
+        kept = place / "p" / ".askwell" / "sessions.json"
+        assert kept.stat().st_mode & 0o777 == 0o600
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def test_a_model_that_the_settings_name_is_found_in_the_folder_by_every_process(project, place):
+    folder = place / "p"
+    (folder / "mine.py").write_text("import beside\ndef make():\n    return beside.Forest(n_estimators=5)\n")
+    (folder / "beside.py").write_text(
+        "from sklearn.ensemble import RandomForestClassifier\nclass Forest(RandomForestClassifier):\n    pass\n"
+    )
+    settings = folder / "askwell.toml"
+    settings.write_text(settings.read_text().replace('model = "linear"', 'model = "mine:make"'))
+    for item, label in list(project.items())[:12]:
+        fine("tell", folder, item, label)
+    said = askwell("ask", folder, "--engine", "local:2", folder=place)
+    assert "Traceback" not in said, said
+    assert "Error" not in said, said
+
+
+# ---- a copy that may only be read ----
+
+
+AS_NOBODY = """
+import json, os, sys
+from click.testing import CliRunner
+from askwell.cli import main
+commands = json.load(sys.stdin)
+for round in range(2):  # looking first as whoever we are: then all is imported, which others may not be able to do
+    found = []
+    for words in commands[: 2 + round]:
+        done = CliRunner().invoke(main, words)
+        found.append([done.exit_code, done.output])
+    if not os.geteuid():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+print(json.dumps(found))
+"""
+
+
+def test_a_copy_that_may_only_be_read_can_be_looked_at_and_exported(project, place, tmp_path_factory):
+    folder, out = place / "p", tmp_path_factory.mktemp("out")
+    for item, label in list(project.items())[:3]:
+        fine("tell", folder, item, label)
+    shutil.copytree(folder, out / "p", ignore=shutil.ignore_patterns("*-lock", "*-sessions"))
+    shutil.copy(place / "pool.csv", out)
+    shutil.copy(place / "traffic.csv", out)
+    for path in (out, out.parent, out.parent.parent):
+        path.chmod(0o777)
+    for path in (out / "p").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    (out / "p").chmod(0o555)
+    try:
+        commands = [
+            ["status", str(out / "p"), "--json"],
+            ["export", str(out / "p"), str(out / "labels.csv")],
+            ["tell", str(out / "p"), "m70", "ham"],
+        ]
+        words = [sys.executable, "-P", "-c", AS_NOBODY]
+        done = subprocess.run(words, input=json.dumps(commands), cwd=out, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (status, shown), (export, _), (tell, said) = json.loads(done.stdout)
+        assert (status, export, tell) == (0, 0, 2), done.stdout
+        assert json.loads(shown)["labels"] == 3
+        assert len((out / "labels.csv").read_text().splitlines()) == 4
+        assert "may not be written" in said
+    finally:
+        (out / "p").chmod(0o755)
+
+
+# ---- a template shows what it says, and only what lies in the folder ----
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../secret.html", "link.html", "deep/../../secret.html", "deep", "no.html"]
+)
+def test_a_template_from_outside_the_folder_is_refused(project, place, name):
+    (place / "secret.html").write_text("secret")
+    (place / "p" / "link.html").symlink_to(place / "secret.html")
+    (place / "p" / "deep").mkdir()
+    settings = place / "p" / "askwell.toml"
+    text = "\n".join(line for line in settings.read_text().splitlines() if not line.startswith("# template"))
+    settings.write_text(text.replace("[data]", f"[data]\ntemplate = {json.dumps(name)}\n", 1))
+    said = refused("serve", "p")
+    assert "template must be a UTF-8 file in the project's folder, but" in said
+    assert "secret\n" not in said

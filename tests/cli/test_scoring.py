@@ -65,7 +65,7 @@ def test_it_writes_all_scores_and_goes_on(folder):
     ("words", "said"),
     [
         (["--columns", "a,c"], "has no column 'c'"),
-        (["--columns", "name"], "the column 'name' has no numbers"),
+        (["--columns", "name"], "the column 'name' holds texts"),
         (["--id", "nobody"], "has no column 'nobody'"),
         (["--engine", "magic"], "engine must be 'serial', 'local'"),
         (["--score", "magic"], "magic"),
@@ -93,3 +93,16 @@ def test_a_broken_file_is_named_or_left_out(folder):
     assert left.exit_code == 0, left.output
     assert "1 files were left out: 1.parquet" in left.stderr
     assert "200 rows" in left.stderr
+
+
+def test_texts_are_refused_in_words(folder):
+    (folder / "mails.csv").write_text("key,text\nm0,win a prize\nm1,lunch today\n")
+    words = ["score", folder / "mails.csv", "--labelled", folder / "mails.csv", "--label", "text"]
+    done = CliRunner().invoke(main, [*map(str, words)])
+    assert done.exit_code == 2
+    assert "mails.csv has no column of numbers; its columns are key, text." in done.stderr
+    assert "embeddings" in done.stderr
+    (folder / "labels.csv").write_text("a,b,good\n1,x,yes\n2,y,no\n")
+    done = called(folder)
+    assert done.exit_code == 2
+    assert "labels.csv:2: the column 'b' is numbers in the pool" in done.stderr

@@ -34,9 +34,22 @@ def text(desk, **options):
 def test_before_there_is_anything(desk):
     found = text(desk)
     assert found.splitlines()[0] == "mail: 0 of 100 items labelled; 50 of 50 labels of the budget left"
-    assert "No model yet" in found
+    assert "No model yet: it begins with labels of two classes" in " ".join(found.split())
     desk.put_round(report(1, 0, estimate=None, gain=None), queue=[Suggested("k1")])
     assert "No model yet" in text(desk)
+    desk.put_round(report(2, 3, estimate=None, gain=None, trained=False))  # three labels of one class
+    assert "No model yet" in text(desk)
+
+
+def test_while_it_trains(desk):
+    """Newcomer: it said that a model begins with labels of two classes, which were there."""
+    label(desk, "ada", range(4))
+    found = " ".join(text(desk, training=12.3).split())
+    assert "Training since 12 s. No model yet. Questions are drawn at random or spread over the pool" in found
+    assert "two classes" not in found
+    assert "begins" not in text(desk)
+    desk.put_round(report(1, 4))
+    assert "Training since 3 s. Trained on 4 labels" in " ".join(text(desk, training=3.0).split())
 
 
 def test_counts_people_curve_gain_and_advice(desk):
@@ -51,8 +64,10 @@ def test_counts_people_curve_gain_and_advice(desk):
     assert "accuracy\n" in found, "the curve"
     assert "cross-validated" in found
     assert "accuracy 0.800, between 0.700 and 0.900, cross-validated" in found
+    assert "usually a lower bound" in found
     assert "Trained on 10 labels in round 4 (linear)." in found
     assert "expected to tell 0.0123 nats" in found
+    assert "nats measure information" in " ".join(found.split())
     assert "Advice: go on. No sign is there.\nIts rule: Two signs of three." in found
     assert all(len(line) <= 72 for line in found.splitlines())
     assert found.isascii()
@@ -81,6 +96,14 @@ def test_stop_forecast_warnings_failures_and_the_end(desk):
     assert "The last round failed, and the questions before it go on: The memory was too small." in found
     assert "No more questions: " in found
     assert "0 of 50 labels of the budget left" in found
+
+
+def test_a_spent_budget_is_not_told_to_go_on_nor_how_long_it_takes(desk):
+    label(desk, "ada", range(50))
+    desk.put_round(report(1, 50))
+    found = " ".join(text(desk).split())
+    assert "Advice: go on, once the budget allows it." in found
+    assert "minutes" not in found
 
 
 def test_agreement(desk):

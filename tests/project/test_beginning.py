@@ -143,7 +143,7 @@ def test_the_note_says_what_was_found_and_left_out(place):
     ({"store": "sqlite:///no/such/folder.db"}, "no folder"),
     ({"colour": "red"}, "init_project has no option 'colour'"),
     ({"score": "epgi"}, "Did you mean 'epig'"),
-    ({"template": "no.html"}, "template must be a file, but '../"),
+    ({"template": "no.html"}, "template must be a file, but 'no.html': No such file"),
 ])  # fmt: skip
 @pytest.mark.parametrize("new", [True, False])
 def test_refusals_leave_nothing_behind(place, options, said, new):
@@ -208,3 +208,21 @@ def test_killed_half_way_there_is_no_project(place):
         make(budget=7)
     with make() as project:
         assert [record.kind for record in project.store().read("main")] == ["rules"]
+
+
+def test_a_label_column_with_one_class_says_to_name_the_others(tmp_path):
+    (tmp_path / "pool.csv").write_text("text,truth\n" + "one,ham\ntwo,\n" * 3)
+    with pytest.raises(
+        ValueError, match=r"label column 'truth' of pool\.csv holds only 'ham'\. .* classes='ham,\.\.\.'"
+    ):
+        init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="truth")
+    made = init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="truth", classes=["ham", "spam"])
+    made.close()
+
+
+def test_classes_are_as_they_stand_in_the_file(tmp_path):
+    """Numbers beside a gap, and numbers of any spelling."""
+    (tmp_path / "pool.csv").write_text("text,truth\n" + "one,1\ntwo,\nthree,2.50\nfour, 1 \n")
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="truth", show="text") as made:
+        assert made.settings.classes == ("1", "2.50")
+        assert {item: said.label for item, said in made.desk().labels().items()} == {"2": "1", "4": "2.50", "5": "1"}

@@ -1,13 +1,19 @@
 """Labels go out and come in: nothing lost, nothing twice, the same bytes again."""
 
+import csv
+import io
 import json
 import uuid
+from datetime import datetime
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
-from askwell.project import init_project
+from askwell.project import init_project, open_project
 from askwell.project.exchange import Report, export_labels, import_labels
 
 ITEMS = ["=cmd()", "a, b", "@x | y", "-7", "'quoted'", "ünï"]
@@ -97,15 +103,99 @@ def test_whatever_people_write(projects, tmp_path, answers, seconds):
         assert (tmp_path / f"1.{ending}").read_bytes() == (tmp_path / f"2.{ending}").read_bytes()
 
 
+LETTERS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])
+TEXTS = (
+    st.text(LETTERS, min_size=1, max_size=8).filter(str.strip)
+    | st.sampled_from([" a", "a ", "\xa0b", "b\u3000", "NA", "null", "?", "nan", "007", "1.10", "1e5", "-0", "'=1"])
+    | st.integers(-(2**70), 2**70).map(str)
+)
+SPELT = st.integers(-(2**70), 2**70).map(str) | st.from_regex(r"-?(0|[1-9][0-9]{0,20})\.[0-9]{1,20}", fullmatch=True)
+
+
+def pool_bytes(form, ids):
+    """A file with these ids in it, each also in a column of its own that is shown."""
+    if form == "csv":
+        text = io.StringIO()
+        csv.writer(text).writerows([("a", "key"), *enumerate(ids)])
+        return text.getvalue().encode()
+    if form == "jsonl":
+        return "".join(json.dumps({"a": place, "key": item}) + "\n" for place, item in enumerate(ids)).encode()
+    if form == "numbers":  # of JSON, as they are
+        return "".join(f'{{"a": {place}, "key": {item}}}\n' for place, item in enumerate(ids)).encode()
+    kinds = {"uint64": pa.uint64(), "int64": pa.int64(), "decimal": pa.decimal128(38, 4), "parquet": pa.string()}
+    values = [*map(int, ids)] if "int" in form else [*map(Decimal, ids)] if form == "decimal" else ids
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.table({"a": [*range(len(ids))], "key": pa.array(values, kinds[form])}), sink)
+    return bytes(sink.getvalue())
+
+
+def unique(texts, **options):
+    return st.lists(texts, min_size=2, max_size=6, unique=True, **options)
+
+
+POOLS = st.one_of(
+    st.tuples(st.sampled_from(["csv", "jsonl", "parquet"]), unique(TEXTS)),
+    st.tuples(st.just("numbers"), unique(SPELT)),
+    st.tuples(st.just("uint64"), unique(st.integers(0, 2**64 - 1).map(str))),
+    st.tuples(st.just("int64"), unique(st.integers(-(2**63), 2**63 - 1).map(str))),
+    st.tuples(st.just("decimal"), unique(st.decimals(-(10**30), 10**30, places=4).map(lambda d: f"{d:f}"))),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pool=POOLS)
+def test_ids_are_the_same_text_from_file_to_file(tmp_path, pool):
+    """Out of every kind of file into items, out as every kind of file, and in again."""
+    form, ids = pool
+    file = tmp_path / f"{uuid.uuid4().hex}.{'csv' if form == 'csv' else 'jsonl' if form[0] in 'jn' else 'parquet'}"
+    file.write_bytes(pool_bytes(form, ids))
+
+    def made():
+        place = tmp_path / uuid.uuid4().hex
+        return init_project(place, pool=file, id="key", classes=["x", "y"], show="a", features=["a"])
+
+    with made() as first:
+        assert first.items.ids == (*ids,)
+        for place, item in enumerate(ids):
+            first.desk().answer("ada", item, "xy"[place % 2], key=uuid.uuid4().hex)
+        for ending in ("csv", "jsonl", "parquet"):
+            out = tmp_path / f"{uuid.uuid4().hex}.{ending}"
+            export_labels(first, out)
+            with made() as second:
+                assert import_labels(second, out) == Report(len(ids), 0)
+                assert second.desk().labels().keys() == {*ids}
+
+
+def test_numbers_in_files_of_labels_are_ids_too(tmp_path):
+    """However they are kept there."""
+    ids = [str(2**53 + 1), str(2**63 + 1), "1.10", "7"]
+    (tmp_path / "pool.csv").write_text("key,a\n" + "".join(f"{item},{place}\n" for place, item in enumerate(ids)))
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": {item}, "label": 1}}\n' for item in ids))
+    for name, column in [
+        ("u", pa.array([2**53 + 1, 2**63 + 1, 7], pa.uint64())),
+        ("d", pa.array([Decimal(2**53 + 1), Decimal("7")], pa.decimal128(20, 0))),
+        ("e", pa.array([Decimal("1.10")])),
+        ("f", pa.array([7.0])),
+    ]:
+        parquet.write_table(pa.table({"id": column, "label": ["1"] * len(column)}), tmp_path / f"{name}.parquet")
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", id="key", classes=["1", "2"]) as project:
+        assert import_labels(project, tmp_path / "a.jsonl") == Report(4, 0)
+        for name, rows in [("u", 3), ("d", 2), ("e", 1), ("f", 1)]:
+            assert import_labels(project, tmp_path / f"{name}.parquet") == Report(0, rows)
+        assert [*project.desk().labels()] == ids
+
+
 def test_rows_say_who_and_when(projects, tmp_path):
     project = some_labels(projects())
     export_labels(project, tmp_path / "a.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [row["key"] for row in rows] == ["k1", "k2", "k3", "k4"]  # k5 was taken back
     told = {record.key: record.at for record in project.store().read("main")}
-    assert all(row["at"] == told[row["key"]] for row in rows)
+    for row in rows:
+        assert row["at"].endswith("Z")
+        assert datetime.fromisoformat(row["at"]).timestamp() == pytest.approx(told[row["key"]], abs=1e-6)
     assert rows[0] == {
-        **{"id": "-7", "label": "=ham", "who": "ada", "at": told["k1"], "seconds": 3.0},
+        **{"id": "-7", "label": "=ham", "who": "ada", "at": rows[0]["at"], "seconds": 3.0},
         **{"kind": "label", "reason": None, "key": "k1"},
     }
     assert (rows[2]["kind"], rows[2]["label"], rows[2]["reason"]) == ("skip", None, "no\r\nidea")
@@ -143,6 +233,80 @@ def test_the_consensus_is_a_file_too(projects, tmp_path):
         export_labels(project, tmp_path / "all.json", consensus=True)
 
 
+@pytest.mark.parametrize(
+    "at",
+    [1_700_000_000.5, "1700000000.5", "2023-11-14T22:13:20.5Z", "2023-11-14T22:13:20.5", "2023-11-15 00:13:20.5+02:00"],
+)
+def test_times_come_in_as_iso_or_as_unix_seconds(projects, tmp_path, at):
+    project = projects()
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "-7", "label": "=ham", "at": at}))
+    assert import_labels(project, tmp_path / "a.jsonl") == Report(1, 0)
+    export_labels(project, tmp_path / "b.jsonl")
+    assert json.loads((tmp_path / "b.jsonl").read_text())["at"] == "2023-11-14T22:13:20.500000Z"
+
+
+def test_answers_go_out_when_the_pool_is_gone(projects, tmp_path):
+    project = some_labels(projects())
+    export_labels(project, tmp_path / "1.jsonl")
+    export_labels(project, tmp_path / "1.csv", consensus=True)
+    folder = project.folder
+    project.close()
+    (tmp_path / "pool.jsonl").rename(tmp_path / "elsewhere")
+    with open_project(folder) as again:
+        assert export_labels(again, tmp_path / "2.jsonl") == 4
+        assert export_labels(again, tmp_path / "2.csv", consensus=True) == 2
+        for ending, options in (("csv", {"with_item": True}), ("json", {})):
+            with pytest.raises(ValueError, match=r"no file .*pool\.jsonl.* the answers alone can be exported"):
+                export_labels(again, tmp_path / f"3.{ending}", **options)
+    for ending in ("jsonl", "csv"):
+        assert (tmp_path / f"1.{ending}").read_bytes() == (tmp_path / f"2.{ending}").read_bytes()
+    assert not [*tmp_path.glob("3.*")]
+
+
+def test_what_people_saw_goes_out_on_request(projects, tmp_path):
+    project = some_labels(projects(show=["a", "b"]))
+    for options, first in (({}, "ada"), ({"consensus": True}, None)):
+        export_labels(project, tmp_path / "a.jsonl", with_item=True, **options)
+        rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+        assert (rows[0]["id"], rows[0]["a"], rows[0]["b"], rows[0].get("who")) == ("-7", "3", "9", first)
+    export_labels(project, tmp_path / "a.parquet", with_item=True)
+    assert import_labels(projects(), tmp_path / "a.parquet") == Report(4, 0)
+
+
+def test_columns_of_the_pool_do_not_take_the_place_of_ours(tmp_path):
+    lines = ["key,who,label,agreement", "1,the sender,x,high", "2,another,y,low", "3,third,x,low"]
+    (tmp_path / "pool.csv").write_text("\n".join(lines))
+    with init_project(
+        tmp_path / "p", pool=tmp_path / "pool.csv", id="key", classes=["a", "b"], features=["who"]
+    ) as project:
+        project.desk().answer("ada", "1", "a", key="k1")
+        for consensus in (False, True):
+            for ending in ("csv", "parquet"):
+                export_labels(project, tmp_path / f"a.{ending}", with_item=True, consensus=consensus)
+        found = (tmp_path / "a.csv").read_text().splitlines()
+    names = '"id","label","labels","agreement","item_who","item_label","item_agreement"'
+    assert found == [names, '"1","a","1","1.0","the sender","x","high"']
+
+
+def test_texts_and_pictures_go_out_under_the_name_of_their_column(tmp_path):
+    (tmp_path / "notes").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / "notes" / f"{name}.txt").write_text(f"note {name}\nand more")
+    with init_project(tmp_path / "p", pool=tmp_path / "notes", classes=["x", "y"]) as project:
+        project.desk().answer("ada", "b.txt", "x", key="k1")
+        export_labels(project, tmp_path / "a.jsonl", with_item=True)
+    assert json.loads((tmp_path / "a.jsonl").read_text())["text"] == "note b\nand more"
+
+
+def test_a_byte_order_mark_for_excel(projects, tmp_path):
+    project = some_labels(projects())
+    export_labels(project, tmp_path / "a.csv", bom=True)
+    assert (tmp_path / "a.csv").read_bytes().startswith(b'\xef\xbb\xbf"id",')
+    assert import_labels(projects(), tmp_path / "a.csv") == Report(4, 0)
+    with pytest.raises(ValueError, match="is for CSV files, but the format is jsonl"):
+        export_labels(project, tmp_path / "a.jsonl", bom=True)
+
+
 # ---- what cannot be kept -------------------------------------------------------------------------------------------
 
 
@@ -156,7 +320,11 @@ def test_the_consensus_is_a_file_too(projects, tmp_path):
         ({"id": "-7"}, "label must be one of"),
         ({"id": "-7", "label": ["=ham"]}, "label must be one of"),
         ({"id": "-7", "label": "=ham", "kind": "guess"}, "kind must be label or skip, but it is 'guess'"),
-        ({"id": "-7", "label": "=ham", "at": "noon"}, "at must be a number of seconds"),
+        (
+            {"id": "-7", "label": "=ham", "at": "noon"},
+            "like 2026-01-31T12:00:00Z, but it is 'noon'",
+        ),
+        ({"id": "-7", "label": "=ham", "at": "1969-12-31T00:00:00Z"}, "at must be a time from 1970 on"),
         ({"id": "-7", "label": "=ham", "seconds": -1}, "seconds must be a number of seconds from 0"),
         ({"id": "-7", "label": "=ham", "seconds": 10**400}, "seconds must be a number"),
         ({"id": "-7", "label": "=ham", "who": "a\0"}, "who must not hold the character NUL"),

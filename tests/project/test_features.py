@@ -183,14 +183,14 @@ def test_embeddings_in_files(tmp_path):
     for name, array, said in (
         ("x.npy", x[:3], "must have one row for each of the 5 rows of a.csv, but it has 3"),
         ("x.npy", x[0], r"must hold rows of numbers \[n, d\]"),
-        ("x.npy", np.where(x > 2, np.nan, np.inf), "x.npy: row 0: embeddings must be finite"),
+        ("x.npy", np.where(x > 2, np.nan, np.inf), "x.npy: the vector of '2': embeddings must be finite"),
         ("t.npy", x[:2, :2], "embeddings must be of one length, but the pool's have 3 numbers and the targets' 2"),
     ):
         np.save(tmp_path / "x.npy", x)
         np.save(tmp_path / name, array)
         with pytest.raises(ValueError, match=said):
             made(items, targets, "embeddings:x.npy,t.npy", folder=tmp_path)
-    with pytest.raises(ValueError, match=r"two \.npy files with a comma between"):
+    with pytest.raises(ValueError, match=r"two \.npy or \.npz files with a comma between"):
         made(items, targets, "embeddings:x.npy", folder=tmp_path)
 
 
@@ -235,3 +235,53 @@ def test_a_folder_that_cannot_be_written_is_no_trouble(mail, tmp_path):
     items, targets, _ = mail
     (tmp_path / "file").write_text("not a folder")
     assert kept_features(items, targets, "text", drop=[], folder=tmp_path, kept=tmp_path / "file" / "f.npz").alike
+
+
+# ---- other items ----
+
+
+def test_other_items_get_the_numbers_that_the_pool_has(mail, tmp_path):
+    """The pool's own rows, in another order and without the rest, become what they are in the pool."""
+    items, targets, _ = mail
+    some = [7, 3, 100]
+    text = made(items, targets, "text")
+    rows = [items.contents[place] for place in some]
+    np.save(tmp_path / "some.npy", np.array(rows))
+    np.testing.assert_allclose(text.encode(open_items(tmp_path / "some.npy"), None), text.pool[some], atol=1e-5)
+
+    lines = ["age,town,note", *(f"{i},{'Oslo' if i % 3 else 'Rome'},a note of {i} about things" for i in range(40))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    table = made(open_items(tmp_path / "t.csv", kind="table"))
+    assert table.columns == ("town", "note")  # ages count the rows here
+    (tmp_path / "u.csv").write_text(
+        "\n".join(["note,town", "a note of 5 about things,Oslo", "a note of 6 about things,Rome"])
+    )
+    other = open_items(tmp_path / "u.csv", kind="table")
+    np.testing.assert_allclose(table.encode(other, None), table.pool[[5, 6]], atol=1e-5)
+    (tmp_path / "v.csv").write_text("note,twon\nx,Oslo\n")
+    with pytest.raises(ValueError, match="no column 'town'\\. Did you mean 'twon'"):
+        table.encode(open_items(tmp_path / "v.csv", kind="table"), None)
+
+
+def test_other_pictures_and_embeddings_too(tmp_path):
+    rng = rng_for(0, 0, "pictures")
+    (tmp_path / "pool").mkdir()
+    (tmp_path / "one").mkdir()
+    for place in range(12):
+        picture = Image.fromarray(rng.integers(0, 255, (20, 20, 3), np.uint8))
+        picture.save(tmp_path / "pool" / f"{place:02}.png")
+        if place == 5:
+            picture.save(tmp_path / "one" / "new.png")
+    found = made(open_items(tmp_path / "pool"), None, "pixels")
+    np.testing.assert_allclose(found.encode(open_items(tmp_path / "one"), None), found.pool[[5]], atol=1e-4)
+
+    x = rng.normal(size=(12, 3)).astype(np.float32)
+    np.save(tmp_path / "e.npy", x)
+    np.save(tmp_path / "one.npy", x[[4]])
+    np.save(tmp_path / "wide.npy", np.ones((1, 4)))
+    found = made(open_items(tmp_path / "pool"), None, "embeddings:e.npy", folder=tmp_path)
+    one = open_items(tmp_path / "one")
+    np.testing.assert_allclose(found.encode(one, tmp_path / "one.npy"), found.pool[[4]], atol=1e-6)
+    for file, said in ((None, "in another one"), ("wide.npy", "have 3 numbers and those of one 4")):
+        with pytest.raises(ValueError, match=said):
+            found.encode(one, None if file is None else tmp_path / file)

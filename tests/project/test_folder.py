@@ -110,7 +110,7 @@ def test_costs(place):
 
 def test_models_by_name(place):
     with texts() as project:
-        assert project.model() == LinearModel(standardise=False, prior_scale=3.0)
+        assert project.model() == LinearModel(standardise=False)
     shutil.rmtree("p")
     with rows(model="linear") as project:
         assert project.model().reference is project.features()[0]

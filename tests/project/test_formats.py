@@ -1,13 +1,16 @@
 """Files as bytes: what a spreadsheet may not run, what is read back as it was, what is refused with its place."""
 
+import csv
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from askwell.project.formats import csv_bytes, format_of, json_bytes, parquet_bytes, read_rows, studio_bytes
+from askwell.project.formats import csv_bytes, format_of, iso_time, json_bytes, parquet_bytes, read_rows, studio_bytes
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
     [
@@ -39,7 +42,7 @@ def rows(draw):
         "id": draw(TEXTS),
         "label": label,
         "who": draw(TEXTS),
-        "at": draw(st.floats(0, 4e9)),
+        "at": iso_time(draw(st.floats(0, 4e9))),
         "seconds": draw(st.none() | st.floats(0, 1e6)),
         "kind": "skip" if label is None else "label",
         "reason": draw(TEXTS) if label is None else None,
@@ -74,22 +77,61 @@ def test_csv_holds_all_texts(folder, table, safe):
     found = reread(folder, "a.csv", csv_bytes(NAMES, table, safe=safe), "csv", safe)
     said = [{name: None if row[name] in (None, "") else str(row[name]) for name in NAMES} for row in table]
     assert found == [row | {"who": row["who"] or ""} for row in said]
-    assert [float(row["at"]) for row in found] == [row["at"] for row in table]
 
 
-@given(TEXTS)
+FORMULAS = st.text(st.sampled_from("=+-@＝＋;|\t\r\n,'\" \u3000\u200bx1"), max_size=10)
+
+
+@given(TEXTS | FORMULAS)
+@example("x;=1+1")
+@example(" =1+1")
+@example("＝1+1")
+@example('x;"=1+1"')
+@example("a\n=1+1;b")
 def test_no_cell_of_a_safe_csv_starts_a_formula(text):
-    import csv
-    import io
+    """Whatever the spreadsheet takes for the end of a cell; and quotation marks in the middle of one mean nothing."""
+    written = csv_bytes(["id", "label"], [{"id": "a", "label": text}], safe=True).decode()
+    ((_, _), (_, cell)) = csv.reader(io.StringIO(written, newline=""))
+    assert cell.replace("'", "") == text.replace("'", "")
+    for part in re.split(r"[;|\t\r\n]", written.replace('"', "")):
+        for each in (part, part.strip(" \u3000\u200b")):
+            assert not each.startswith(("=", "+", "-", "@", "＝", "＋")), (text, written)
 
-    written = csv_bytes(["id", "label"], [{"id": text, "label": "x"}], safe=True).decode()
-    ((_, _), (cell, _)) = csv.reader(io.StringIO(written, newline=""))
-    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    assert cell in (text, "'" + text)
+
+@given(TEXTS | FORMULAS)
+def test_what_was_made_safe_is_read_as_it_was(folder, text):
+    rows = [{"id": "a", "label": text}]
+    ((_, found),) = read_rows(
+        _written(folder / "safe.csv", csv_bytes(["id", "label"], rows, safe=True)), "csv", safe=True
+    )
+    assert found["label"] == (text or None)
+
+
+def _written(file, data):
+    file.write_bytes(data)
+    return file
 
 
 def test_a_csv_may_be_left_as_it_is():
-    assert csv_bytes(["id"], [{"id": "=1"}], safe=False) == b"id\r\n=1\r\n"
+    assert csv_bytes(["id"], [{"id": "=1"}], safe=False) == b'"id"\r\n"=1"\r\n'
+
+
+def test_times_are_times_in_parquet(folder):
+    import io
+    from datetime import UTC, datetime
+
+    from pyarrow import parquet
+
+    data = parquet_bytes(["id", "at"], [{"id": "a", "at": iso_time(1.5e9 + 0.25)}])
+    assert parquet.read_table(io.BytesIO(data))["at"][0].as_py() == datetime(2017, 7, 14, 2, 40, 0, 250_000, UTC)
+    assert iso_time(1e300) == "9999-12-31T23:59:59.000000Z"
+
+
+@given(st.floats(0, 4e9))
+def test_a_time_that_was_written_is_written_the_same_again(at):
+    from datetime import datetime
+
+    assert iso_time(datetime.fromisoformat(iso_time(at)).timestamp()) == iso_time(at)
 
 
 def test_half_of_a_surrogate_pair():
@@ -117,7 +159,7 @@ def test_parquet_keeps_the_kind_of_labels_and_refuses_several():
 # ---- Label Studio --------------------------------------------------------------------------------------------------
 
 LABEL = {
-    **{"id": "7", "label": "ham", "who": "ada", "at": 1.5e9, "seconds": 2.5},
+    **{"id": "7", "label": "ham", "who": "ada", "at": iso_time(1.5e9), "seconds": 2.5},
     **{"kind": "label", "reason": None, "key": "k1"},
 }
 SKIP = LABEL | {"label": None, "kind": "skip", "reason": "blurred", "who": "bob", "key": "k2"}

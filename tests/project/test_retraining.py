@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from askwell.desk.progress import has_model
 from askwell.project import init_project
-from askwell.project.retraining import Retraining, took_turn
+from askwell.project.retraining import Retraining, took_turn, training_since
 from askwell.seeds import rng_for
 from askwell.store import open_store
 
@@ -125,6 +126,31 @@ def test_after_so_many_seconds_one_new_label_is_enough(project):
         soon(lambda: len(rounds(project)) == 2)
         time.sleep(1)
     assert [body["labels"] for body in rounds(project)] == [0, 1]
+
+
+def test_the_first_model_comes_as_soon_as_two_classes_have_labels(project):
+    """Newcomer: a quick pair spent its whole budget at random while ten labels were waited for."""
+    with retraining(project, every_labels=100) as training:
+        soon(lambda: len(rounds(project)) == 1)
+        label(project, [0, 1])
+        soon(lambda: any(has_model(body) for body in rounds(project)))
+        soon(lambda: training.status()["state"] == "idle")
+        trained = len(rounds(project))
+        label(project, [2, 3])  # there is a model now: the next one waits for its labels
+        soon(lambda: training.status()["labels"] == 2)
+        assert training.status()["next_in"] > 100
+        assert len(rounds(project)) == trained
+
+
+def test_others_can_see_since_when_it_trains(project):
+    label(project, range(6))
+    wish(project, "slow")
+    assert training_since(project.store(), "main") is None
+    with retraining(project) as training:
+        soon(lambda: training_since(project.store(), "main") is not None)
+        assert training_since(project.store(), "main") == pytest.approx(time.time(), abs=60)
+        soon(lambda: training.status()["state"] == "idle")
+    assert training_since(project.store(), "main") is None
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,21 @@ def test_a_round_with_labels(project):
     assert [nats for _, nats in task.why] == sorted((nats for _, nats in task.why), reverse=True)
 
 
+def test_without_targets_an_item_is_no_reason_for_itself(tmp_path):
+    """Newcomer: the first reason was the item itself, since the targets are drawn from the pool."""
+    x = rng_for(3, 0, "reasons").normal(size=(60, 2))
+    np.save(tmp_path / "pool.npy", x)
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.npy", classes=["up", "down"], model="linear") as found:
+        for place in range(12):
+            label = "up" if x[place, 0] > 0 else "down"
+            found.desk().answer("ada", found.items.ids[place], label, key=f"k{place}")
+        train_round(found)
+        _, queue = recorded(found)
+    said = [(item, [target for target, _ in why]) for item, _, why in queue["items"] if why]
+    assert len(said) == 30
+    assert all(item not in targets and len(targets) == 5 for item, targets in said)
+
+
 def test_the_same_labels_give_the_same_queue(project):
     found = project()
     label(found, range(30))

@@ -110,7 +110,7 @@ class Server:
     """A labelling server that can be killed and started again at the same place."""
 
     def __init__(self, url, *, title="Python's manual", token=None):
-        self.arguments = [url, str(free_port()), title, *([token] if token else [])]
+        self.arguments = [url, str(free_port()), title, token or ""]
         self.address = f"http://127.0.0.1:{self.arguments[1]}"
         self.process = None
 
@@ -125,6 +125,11 @@ class Server:
                 assert self.process.poll() is None, "the server ended"
             time.sleep(0.1)
         raise AssertionError("the server did not start")
+
+    def change(self, *items, title=None):
+        """From the next start on: another title, items left out of the pool or added to it."""
+        self.arguments[2] = title or self.arguments[2]
+        self.arguments[4:] = items
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)

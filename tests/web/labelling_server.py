@@ -1,6 +1,7 @@
 """A labelling server in a process of its own, over real texts: the first paragraphs of Python's own manual.
 
-`python labelling_server.py URL PORT TITLE [TOKEN]` serves until it is killed.
+`python labelling_server.py URL PORT TITLE [TOKEN] [ITEM ...]` serves until it is killed; the items named are left out
+of the pool, or added to it where it does not have them.
 """
 
 import inspect
@@ -11,6 +12,7 @@ import socket
 import statistics
 import sys
 import urllib.request
+from pathlib import Path
 
 from askwell.desk import Desk
 from askwell.items import Items
@@ -44,18 +46,29 @@ def free_port():
         return listening.getsockname()[1]
 
 
-def main(url, port, title, token=None):
+def pool(*changed):
+    """The items, without those that are named; new ones at the end."""
+    texts = dict(zip(ITEMS.ids, (text for text, _ in PAIRS), strict=True))
+    texts = {item: text for item, text in texts.items() if item not in changed}
+    texts |= {item: f"A new text, {item}" for item in changed if item not in ITEMS.ids}
+    return Items("manual", "text", tuple(texts), [*texts.values()])
+
+
+def main(url, port, title, token=None, *changed):
     """Serve."""
     import uvicorn
 
     from askwell.web import create_app
+    from askwell.web.connections import limits
 
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
+        items = pool(*changed)
+        desk = Desk(store, items.ids)
         if not desk.rules.classes:
             desk.set_rules("start", classes=CLASSES, budget=500, lease_seconds=30)
-        app = create_app(desk, ITEMS, title=title, targets=ITEMS, token=token)
-        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+        kept = Path(url.removeprefix("sqlite:///")).with_name("sessions.json")
+        app = create_app(desk, items, title=title, targets=items, token=token or None, sessions=kept)
+        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning", proxy_headers=False, **limits())
 
 
 if __name__ == "__main__":

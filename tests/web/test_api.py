@@ -16,8 +16,8 @@ from PIL import Image
 from askwell.desk import Desk, Suggested
 from askwell.items import Items, open_items
 from askwell.store import open_store
-from askwell.web import create_app
-from askwell.web.api import changed_classes
+from askwell.web import api, create_app
+from askwell.web.api import changed_rules
 
 CASES = int(os.environ.get("ASKWELL_API_CASES", "44"))  # requests generated for each operation; a soak asks for more
 SECRET = b"the secret beside the folder"
@@ -114,7 +114,57 @@ def test_classes_are_added_and_renamed(ada, desk):
         assert refused.status_code == 409
         assert refused.json()["detail"]
     with pytest.raises(ValueError, match="at most 500"):
-        changed_classes(desk, "ada", add=[f"c{n}" for n in range(500)], rename={})
+        changed_rules(desk, "ada", {"added": [f"c{n}" for n in range(500)]})
+
+
+def test_budget_labels_per_item_and_classes_are_changed(ada, desk):
+    label(ada, "a", "ham")
+    changed = ada.patch("/api/rules", json={"budget": 80, "labels_per_item": 2}).json()
+    assert (changed["budget"], changed["labels_per_item"], changed["most_labels"]) == (80, 2, 3)
+    assert changed["classes"] == ["ham", "spam"]  # what is not named stays
+    assert ada.patch("/api/rules", json={"budget": None}).json()["budget"] is None
+    assert ada.patch("/api/rules", json={}).json() == ada.get("/api/rules").json()
+    assert ada.patch("/api/rules", json={"add": ["eggs", "bacon"], "remove": ["spam"]}).json()["classes"] == [
+        *("ham", "eggs", "bacon"),
+    ]
+    assert ada.patch("/api/rules", json={"classes": ["bacon", "ham"]}).json()["classes"] == ["bacon", "ham"]
+    for wrong, status in (
+        ({"remove": ["ham"]}, 409),  # it has a label
+        ({"remove": ["nothing"]}, 409),
+        ({"classes": ["bacon", "eggs"]}, 409),
+        ({"budget": 0}, 422),
+        ({"labels_per_item": None}, 422),
+        ({"lease_seconds": 1}, 422),
+    ):
+        refused = ada.patch("/api/rules", json=wrong)
+        assert (refused.status_code, bool(refused.json()["detail"])) == (status, True), wrong
+    assert desk.rules.classes == ("bacon", "ham")
+    assert desk.labels()["a"].label == "ham"
+
+
+def test_an_answer_under_older_rules(ada, desk):
+    """Attack D11: swapped names, and a name that another class has by now."""
+    seen = ada.get("/api/rules").json()["version"]
+    swap = [{"old": "ham", "new": "spam"}, {"old": "spam", "new": "ham"}]
+    version = ada.patch("/api/rules", json={"rename": swap}).json()["version"]
+    assert version > seen
+    assert label(ada, "a", "ham", rules=seen).status_code == 200
+    assert desk.labels()["a"].label == "spam"
+    ada.patch("/api/rules", json={"rename": [{"old": "ham", "new": "good"}]})
+    ada.patch("/api/rules", json={"add": ["ham", "eggs"]})
+    label(ada, "b", "ham", rules=version)
+    label(ada, "c", "ham", rules=ada.get("/api/rules").json()["version"])
+    assert [desk.labels()[item].label for item in "bc"] == ["good", "ham"]
+    with_eggs = ada.get("/api/rules").json()["version"]
+    ada.patch("/api/rules", json={"remove": ["eggs"]})
+    refused = label(ada, "d", "eggs", rules=with_eggs)
+    assert refused.status_code == 409
+    assert "removed since" in refused.json()["detail"]
+
+
+def test_a_second_answer_says_that_it_corrects_the_first(ada):
+    assert label(ada, "a", "ham").json()["corrects"] is None
+    assert label(ada, "a", "spam").json()["corrects"] == "ham"
 
 
 def test_progress(ada, desk):
@@ -220,6 +270,32 @@ def gallery(pictures, store, client_of):
     desk = Desk(store, items.ids)
     desk.set_rules("start", classes=["dark", "light"])
     return client_of(create_app(desk, items, title="Pictures", targets=items), who="ada")
+
+
+def test_a_picture_of_a_huge_file_is_refused_in_words(pictures, store, client_of):
+    with (pictures / "a.png").open("r+b") as file:  # a small picture, and a long nothing behind it
+        file.truncate(1_500_000_000)
+    items = open_items(pictures)
+    assert "a.png" not in items
+    assert "more than 50 million bytes" in str(items.left_out)
+
+
+def test_a_picture_that_grew_is_sent_no_more(gallery, pictures):
+    with (pictures / "a.png").open("r+b") as file:
+        file.truncate(1_500_000_000)
+    assert gallery.get("/api/picture", params={"item": "a.png"}).status_code == 404
+    cards = [task["card"] for task in gallery.post("/api/next", json={"size": 20}).json()["tasks"]]
+    assert [card for card in cards if "more than 50 million bytes" in card.get("why", "")]
+
+
+def test_pictures_are_sent_in_pieces(gallery, pictures):
+    with (pictures / "a.png").open("r+b") as file:
+        file.truncate(40_000_000)
+    response = gallery.get("/api/picture", params={"item": "a.png"})
+    assert response.headers["content-length"] == "40000000"
+    assert response.content == (pictures / "a.png").read_bytes()
+    pieces = [len(piece) for piece in api._pieces((pictures / "a.png").open("rb"), 200_000)]
+    assert pieces == [api.PIECE] * 3 + [200_000 - 3 * api.PIECE]
 
 
 def test_pictures_by_item(gallery, pictures):

@@ -38,12 +38,32 @@ def test_a_failed_round_is_said_and_the_old_model_goes_on(desk):
     desk.put_round({"round": 2, "failed": "no memory"})
     found = panel(desk.progress(), {"training": True, "text": "no memory"})
     assert (found.failed, found.words, found.busy) == ("no memory", "", True)  # once is enough
+    assert panel(desk.progress(), {"training": True, "seconds": 200}).words == ""
     assert found.model == "Linear, fitted to 10 labels"
     assert found.advice == advice
-    assert found.ahead == "50 more labels: +1.2 points expected (-0.2 to 2.4)"
+    assert found.ahead == "50 more labels: +1.2 points expected (-0.2 to +2.4)"
     assert (found.metric, found.how) == ("accuracy", "cross-validated")
     desk.put_round(round_of(20, 0.6))
     assert panel(desk.progress(), {}).failed == ""
+
+
+def test_how_long_it_has_trained(desk):
+    assert panel(desk.progress(), {"training": True, "seconds": 12.4, "text": ""}).words == "Training for 12 s."
+    assert panel(desk.progress(), {"training": True, "seconds": 180.0}).words == "Training for 3 min."
+    assert panel(desk.progress(), {"training": True}).words == "Training now."
+
+
+def test_a_round_of_one_class_is_no_model(desk):
+    desk.put_round({"round": 1, "labels": 3, "model": "linear", "trained": False, "estimate": None})
+    assert panel(desk.progress(), {}).model == ""
+
+
+def test_a_spent_budget_has_no_time_left(desk):
+    desk.set_rules("ada", budget=2)
+    for n, item in enumerate("ab"):
+        desk.answer("ada", item, "ham", key=f"k{n}")
+    found = panel(desk.progress(), {})
+    assert (found.share, found.left) == (1.0, "")
 
 
 def test_progress_is_made_once_for_all(desk):

@@ -67,3 +67,21 @@ def test_classes_are_edited(ada, desk):
     assert 'role="alert"' in wrong.text
     assert ada.post("/classes", data={"new": "x" * 101}).status_code == 422
     assert desk.rules.classes == ("good", "spam", "eggs")
+
+
+def test_unused_classes_are_removed_and_limits_are_changed(ada, desk):
+    ada.post("/classes", data={"new": "eggs"})
+    desk.answer("ada", "a", "ham", key="key-1")
+    shown = ada.get("/classes").text
+    assert 'name="remove" value="eggs"' in shown
+    assert 'name="remove" value="ham"' not in shown  # a label uses it
+    assert 'role="alert"' in ada.post("/classes", data={"remove": "ham"}).text
+    assert 'value="eggs"' not in ada.post("/classes", data={"remove": "eggs", "old": "eggs", "new": "eggs"}).text
+    assert desk.rules.classes == ("ham", "spam")
+    assert 'value="70"' in ada.post("/limits", data={"budget": "70", "labels_per_item": "2"}).text
+    assert (desk.rules.budget, desk.rules.labels_per_item) == (70, 2)
+    ada.post("/limits", data={"budget": "", "labels_per_item": "2"})
+    assert desk.rules.budget is None
+    assert 'role="alert"' in ada.post("/limits", data={"budget": "0", "labels_per_item": "1"}).text
+    assert ada.post("/limits", data={"budget": "many", "labels_per_item": "1"}).status_code == 422
+    assert (desk.rules.budget, desk.rules.labels_per_item) == (None, 2)

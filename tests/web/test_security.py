@@ -1,8 +1,15 @@
 """Hosts, origins, sizes, headers, sessions; and over all routes: nothing is open, and nothing changes by GET (R17)."""
 
+import hashlib
 import itertools
+import json
+import stat
+import threading
+import time
+from collections import Counter
 
 import pytest
+from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.routing import Mount
 
 from askwell.web import api, create_app, pages
@@ -100,12 +107,72 @@ def test_every_response_has_the_headers(ada, client_of, app, path):
 # ---- sessions ----
 
 
-def test_a_session_survives_a_restart_with_the_same_token_only():
-    cookie = Sessions(token=TOKEN).cookie("ada")
-    assert Sessions(token=TOKEN).who(cookie) == "ada"
-    assert Sessions(token=TOKEN + "!").who(cookie) is None
-    assert Sessions(token=None).who(cookie) is None
+def test_a_session_survives_a_restart_with_the_same_token_only(tmp_path):
+    file = tmp_path / "new" / "sessions.json"
+    cookie = Sessions(token=TOKEN, file=file).cookie("ada")
+    assert Sessions(token=TOKEN, file=file).who(cookie) == "ada"
+    assert Sessions(token=TOKEN + "!", file=file).who(cookie) is None
+    assert Sessions(token=None, file=file).who(cookie) is None
     assert Sessions(token=None).who(Sessions(token=None).cookie("ada")) is None
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [entry.name for entry in file.parent.iterdir()] == ["sessions.json"]
+
+
+def test_a_cookie_of_one_project_is_none_of_another_with_the_same_token(tmp_path):
+    one, two = (Sessions(token=TOKEN, file=tmp_path / f"{name}.json") for name in "ab")
+    assert one.who(one.cookie("ada")) == "ada"
+    assert two.who(one.cookie("ada")) is None
+    assert Sessions(token=TOKEN).who(one.cookie("ada")) is None
+
+
+def test_a_cookie_does_not_tell_the_token(tmp_path):
+    """Who guesses tokens from a cookie needs the secret, and who has the secret needs the token."""
+    cookie = Sessions(token=TOKEN, file=tmp_path / "a.json").cookie("ada")
+    secret = bytes.fromhex(json.loads((tmp_path / "a.json").read_text())["secret"])
+    for key in (hashlib.sha256(b"askwell" + TOKEN.encode()).digest(), TOKEN.encode(), secret):
+        with pytest.raises(BadSignature):
+            URLSafeTimedSerializer(key, salt="askwell.session").loads(cookie)
+
+
+def test_signing_out_ends_the_session_everywhere_and_for_good(tmp_path):
+    file = tmp_path / "sessions.json"
+    here, elsewhere = (Sessions(token=TOKEN, file=file) for _ in range(2))
+    cookie, other = here.cookie("ada"), here.cookie("ada")
+    assert elsewhere.who(cookie) == "ada"
+    here.end(cookie)
+    assert here.who(cookie) is elsewhere.who(cookie) is Sessions(token=TOKEN, file=file).who(cookie) is None
+    assert here.who(other) == "ada"  # another browser
+    elsewhere.end(other)
+    elsewhere.end("forged")
+    assert here.who(other) is here.who(cookie) is None
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_signing_out_by_the_page_ends_the_session(desk, mail, client_of):
+    app = create_app(desk, mail, title="Mail", token=TOKEN)
+    client = client_of(app)
+    client.post("/api/sign-in", json={"name": "ada", "token": TOKEN})
+    stolen = client.cookies["askwell-8765"]
+    assert client.get("/api/rules").status_code == 200
+    client.post("/sign-out")
+    thief = client_of(app)
+    assert thief.get("/api/rules", headers={"cookie": f"askwell-8765={stolen}"}).status_code == 401
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"secret": "00", "ended": {}}', '{"secret": 3}', "[]"])
+def test_a_file_of_sessions_that_says_nothing_is_made_anew(tmp_path, content):
+    file = tmp_path / "sessions.json"
+    file.write_text(content)
+    cookie = Sessions(token=TOKEN, file=file).cookie("ada")
+    assert Sessions(token=TOKEN, file=file).who(cookie) == "ada"
+
+
+@pytest.mark.parametrize("days", [-1, 1, 29, -29])
+def test_a_clock_that_was_set_signs_nobody_out(monkeypatch, days):
+    sessions = Sessions(token=TOKEN)
+    cookie, now = sessions.cookie("ada"), time.time()
+    monkeypatch.setattr("askwell.web.security.time.time", lambda: now + days * 86_400)
+    assert sessions.who(cookie) == "ada"
 
 
 @pytest.mark.parametrize("cookie", [None, "", "x", "a.b.c", "é", "\ud800"])
@@ -144,8 +211,7 @@ def test_wrong_tokens_are_counted(desk, mail, client_of):
     wrong = [client.post("/api/sign-in", json={"name": "eve", "token": f"guess {n}"}) for n in range(12)]
     assert [response.status_code for response in wrong] == 10 * [401] + 2 * [429]
     assert int(wrong[-1].headers["retry-after"]) > 0
-    assert client.post("/api/sign-in", json={"name": "eve", "token": TOKEN}).status_code == 429  # even the right one
-    assert client.post("/sign-in", data={"name": "eve", "token": TOKEN}).status_code == 429
+    assert client.post("/sign-in", data={"name": "eve", "token": "guess"}).status_code == 429
 
 
 def test_tries_are_forgotten():
@@ -197,6 +263,33 @@ def test_no_route_is_open(desk, mail, client_of, store):
                 assert "Win a prize" not in response.text
                 assert "set-cookie" not in response.headers
     assert store.read("main") == before
+
+
+def test_many_wrong_tokens_at_once_are_counted_and_nothing_breaks(desk, mail, client_of):
+    app, found = create_app(desk, mail, title="Mail", token=TOKEN), Counter()
+    tries, clients = app.state.service.tries, [client_of(app) for _ in range(16)]
+
+    def work(number):
+        for step in range(400):
+            tries.failed(f"10.{number}.{step % 50}.{step}")
+            tries.wait(f"10.{number}.0.{step}")
+        for _ in range(4):
+            found[clients[number].post("/api/sign-in", json={"name": "eve", "token": "wrong"}).status_code] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {*found} <= {401, 429}
+    assert found[401] < 40  # most of 64 had to wait
+
+
+def test_wrong_tokens_of_others_keep_nobody_out(desk, mail, client_of):
+    client = client_of(create_app(desk, mail, title="Mail", token=TOKEN))
+    statuses = [client.post("/api/sign-in", json={"name": "eve", "token": f"wrong {n}"}).status_code for n in range(14)]
+    assert statuses == [401] * 10 + [429] * 4
+    assert client.post("/api/sign-in", json={"name": "ada", "token": TOKEN}).status_code == 200
 
 
 def test_nothing_changes_by_get(app, ada, store):

@@ -1,12 +1,10 @@
 """What the routes share."""
 
-import re
-
 import pytest
 from fastapi import HTTPException
 from pydantic import TypeAdapter, ValidationError
 
-from askwell.web.service import WORDS, Name, conflicts, project_mark, refusals
+from askwell.web.service import WORDS, Name, conflicts, refusals
 
 
 @pytest.mark.parametrize("name", ["ada", "Ada Lovelace", "艾达", "o'neill", "a" * 80, "<b>"])
@@ -32,14 +30,7 @@ def test_conflicts_keep_the_words():
     assert (refused.value.status_code, refused.value.detail) == (409, "because")
 
 
-def test_projects_are_told_apart():
-    marks = {project_mark(*pair) for pair in (("a", ["x"]), ("b", ["x"]), ("a", ["y"]), ("a", ["x", ""]), ("ax", []))}
-    assert len(marks) == 5
-    assert all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks)
-    assert project_mark("a", ["x"]) == project_mark("a", ("x",))
-
-
 def test_refusals_are_documented():
-    assert {403, 413, 404} == set(refusals(404))
+    assert {403, 404, 408, 413} == set(refusals(404))
     assert refusals(401, drawn={401})[401]["content"] == {"text/html": {}}
     assert all(WORDS.values())

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 
 import click
 
-from askwell.cli.manners import plainly, whole_number
+from askwell.cli.manners import listening, plainly, whole_number
 
 __all__ = ["bridge"]
 
@@ -122,24 +121,21 @@ def _served(
         import uvicorn
 
         from askwell.bridge.ml_backend import ml_backend_app
+        from askwell.web.connections import limits
     except ImportError:
         raise ImportError("--listen needs FastAPI and uvicorn: pip install 'askwell[web]'.") from None
-    try:
-        listening = socket.create_server(place)
-    except OSError as fault:
-        raise ValueError(
-            f"--listen {place[0]}:{place[1]} is not possible: {fault.strerror}. Try another port."
-        ) from None
+    listener = listening(*place, option="--listen")
     app = ml_backend_app(desk, store, run=run, hint=wake.set, pause=0.2, token=secret)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", proxy_headers=False, **limits())
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
         yield
     finally:
         server.should_exit = True
         thread.join(5)
-        listening.close()
+        listener.close()
 
 
 def _seconds(text: str) -> float:

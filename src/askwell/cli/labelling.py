@@ -1,19 +1,20 @@
 """Commands for those who label: `init`, `serve`, `ask`, `tell`, `status`, `export`, `import`."""
 
-import getpass
 import json
 import secrets
 import sys
+import textwrap
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from askwell.cli.manners import command, plainly, whole_number
+from askwell.cli.manners import LOOPBACK, command, listening, names_in, person, plainly, whole_number
 
 if TYPE_CHECKING:
     from askwell.desk import Task
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "bring", "export", "init", "serve", "status", "tell"]
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ROOM = 60  # letters of an item in a table
 
 
@@ -38,17 +38,6 @@ def _folder() -> Callable[..., Any]:
 
 def _who() -> Callable[..., Any]:
     return click.option("--who", metavar="NAME", help="Whose answers these are.  [default: your user name]")
-
-
-def _name(who: str | None) -> str:
-    try:
-        return who or getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        raise ValueError("who must be a person's name, and this system does not know yours. Give --who.") from None
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _printable(text: str) -> str:
@@ -96,9 +85,9 @@ def init(folder: Path, **options: Any) -> None:
     with _manners():
         with init_project(
             folder,
-            features=features if features is None or features.startswith("embeddings:") else _listed(features),
-            classes=_listed(options.pop("classes")),
-            show=_listed(options.pop("show")),
+            features=features if features is None or features.startswith("embeddings:") else names_in(features),
+            classes=names_in(options.pop("classes")),
+            show=names_in(options.pop("show")),
             class_prior=_shares(options.pop("class_prior")),
             delimiter=(options.pop("delimiter") or "").replace("\\t", "\t") or None,  # a tab is hard to type
             **options,
@@ -147,11 +136,28 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
             some = desk.progress().labelled
             click.echo("Training the model ..." if some else "Choosing the first questions ...", err=True)
             train_round(project, engine=where)
-        tasks = desk.next(_name(who), size=size)
+            failed = desk.progress().rounds[-1].get("failed")
+            if failed:
+                raise RuntimeError(f"training failed: {failed} To ask by the model before it: add --no-train.")
+        _warn(project)
+        tasks = desk.next(person(who), size=size)
         for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
             click.echo(line)
         if not tasks:
-            click.echo(f"No questions: {desk.closed(who=_name(who)) or 'others have them just now.'}", err=True)
+            click.echo(f"No questions: {desk.closed(who=person(who)) or 'others have them just now.'}", err=True)
+
+
+def _warn(project: "Project") -> None:
+    """Say what does not fit together, and that the last training failed."""
+    from askwell.project.notes import project_warnings
+
+    said = project_warnings(project)
+    rounds = project.desk().progress().rounds
+    failed = rounds[-1].get("failed") if rounds else None
+    if failed and not any(failed in words for words in said):
+        said.append(f"The last training failed, and the questions before it go on: {failed}")
+    for words in said:
+        click.echo(f"Note: {words}", err=True)
 
 
 def _due(project: "Project") -> bool:
@@ -220,7 +226,7 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, w
         else:
             raise ValueError("tell needs ITEM and LABEL, or --from FILE with the columns id and label.")
         with open_project(folder) as project:
-            desk, name = project.desk(), _name(who)
+            desk, name = project.desk(), person(who)
             for each, said, place in pairs:
                 _check_pair(project, each, said, place)
             mine = {answer.item: answer.label for answer in desk.answers(who=name) if answer.kind == "label"}
@@ -233,13 +239,12 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, w
 
 def _read_pairs(file: Path) -> list[tuple[str, str, str]]:
     """(item, label, `file:row`) of each row."""
-    from askwell.items.records import cell_text
     from askwell.tables import label_column, read_table
 
     table = read_table(file, id="id")
-    ids, labels = table.ids or (), label_column(table, "label")
-    pairs = enumerate(zip(ids, labels, strict=True))
-    return [(cell_text(each), cell_text(label), table.place(row)) for row, (each, label) in pairs]
+    label_column(table, "label")  # none is missing
+    pairs = enumerate(zip(table.ids or (), table.texts("label"), strict=True))
+    return [(str(each), label.strip(), table.place(row)) for row, (each, label) in pairs]
 
 
 def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
@@ -261,14 +266,21 @@ def status(folder: Path, as_json: bool) -> None:
     """Show where a project stands: the learning curve, budget, pace, people, and when to stop."""
     from askwell.cli.standing import standing_text
     from askwell.project import open_project
+    from askwell.project.notes import project_warnings
+    from askwell.project.retraining import training_since
 
-    with _manners(), open_project(folder) as project:
-        progress = project.desk().progress()
+    with _manners(), open_project(folder, writable=False) as project:
+        progress, said = project.desk().progress(), project_warnings(project)
         if as_json:
-            click.echo(json.dumps(asdict(progress), default=dict, ensure_ascii=False))
+            click.echo(json.dumps({**asdict(progress), "warnings": said}, default=dict, ensure_ascii=False))
             return
+        began = training_since(project.store(), project.settings.run)
+        took = None if began is None else max(0.0, time.time() - began)
         plain = not (sys.stdout.encoding or "ascii").lower().startswith("utf")
-        click.echo(standing_text(progress, title=project.folder.name, colour=sys.stdout.isatty(), plain=plain))
+        title, colour = project.folder.name, sys.stdout.isatty()
+        click.echo(standing_text(progress, title=title, training=took, colour=colour, plain=plain))
+        for words in said:
+            click.echo(textwrap.fill(f"Note: {words}", 72, subsequent_indent="  "))
 
 
 @click.command()
@@ -281,13 +293,19 @@ def status(folder: Path, as_json: bool) -> None:
 @click.option(
     "--exact", is_flag=True, help="In a CSV, leave cells that a spreadsheet would run as formulas as they are."
 )
-def export(folder: Path, file: Path, format: str | None, consensus: bool, exact: bool) -> None:
-    """Write all answers to FILE: .csv, .jsonl, .parquet, or .json for Label Studio."""
+@click.option("--with-item", is_flag=True, help="Also what people saw: the text, the picture's path or the columns.")
+@click.option("--bom", is_flag=True, help="Begin a CSV with a byte order mark, so that Excel reads it as UTF-8.")
+def export(folder: Path, file: Path, exact: bool, consensus: bool, **options: Any) -> None:
+    """Write all answers to FILE: .csv, .jsonl, .parquet, or .json for Label Studio.
+
+    A row for each person's last word on an item: id, label, who, at (ISO 8601, UTC), seconds, kind (label or skip),
+    reason, key. The pool need not be there, except for --with-item and Label Studio.
+    """
     from askwell.project import open_project
     from askwell.project.exchange import export_labels
 
-    with _manners(), open_project(folder) as project:
-        count = export_labels(project, file, format=format, safe=not exact, consensus=consensus)  # type: ignore[arg-type]
+    with _manners(), open_project(folder, writable=False) as project:
+        count = export_labels(project, file, safe=not exact, consensus=consensus, **options)
         click.echo(f"{count:,} {'items' if consensus else 'answers'} written to {click.format_filename(file)}.")
 
 
@@ -298,7 +316,11 @@ def export(folder: Path, file: Path, format: str | None, consensus: bool, exact:
     "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
 )
 def bring(folder: Path, file: Path, format: str | None) -> None:
-    """Read answers from a FILE that askwell export wrote. What is there already is not stored twice."""
+    """Read answers from a FILE: any table with the columns id and label, or what askwell export wrote.
+
+    The columns who, at, seconds, kind, reason and key are read if they are there, all others are not. What is stored
+    already is not stored twice. Rows that cannot be stored are named, and the others are.
+    """
     from askwell.project import open_project
     from askwell.project.exchange import import_labels
 
@@ -322,20 +344,31 @@ def bring(folder: Path, file: Path, format: str | None) -> None:
 @click.option(
     "--name", "names", multiple=True, metavar="HOST", help="A name by which browsers reach it. May be repeated."
 )
-def serve(folder: Path, host: str, port: int, token: str | None, names: tuple[str, ...]) -> None:
+@click.option(
+    "--behind-proxy",
+    metavar="ADDRESS",
+    help="Believe what the proxy at this address says of who is asking (X-Forwarded-For).  [default: nobody]",
+)
+def serve(
+    folder: Path, host: str, port: int, token: str | None, names: tuple[str, ...], behind_proxy: str | None
+) -> None:
     """Open the labelling page of a project, and train its model in the background.
 
     It listens on this machine only; any other --host needs a --token. Ctrl-C ends it, and nothing is lost.
     """
     with _manners():
         from askwell.project import open_project
+        from askwell.project.folder import CACHE
         from askwell.project.retraining import Retraining
         from askwell.web import create_app  # says what to install if something is missing
+        from askwell.web.connections import limits
 
         import uvicorn  # isort: skip
 
-        with open_project(folder) as project:
+        names = _names(host, names, token)
+        with open_project(folder) as project, listening(host, port) as listener:
             wanted = project.settings
+            _warn(project)
             training = Retraining(
                 project.folder,
                 every_labels=wanted.retrain_every,
@@ -348,13 +381,23 @@ def serve(folder: Path, host: str, port: int, token: str | None, names: tuple[st
                 title=project.folder.name,
                 targets=project.target_items or project.items,
                 token=token,
-                hosts=_names(host, names, token),
+                hosts=names,
                 status=lambda: _training_words(training.status()),
-                template=None if wanted.template is None else _template(project.path(wanted.template)),
+                template=project.template(),
+                sessions=project.folder / CACHE / "sessions.json",
             )
             with training:
                 click.echo(f"Label at http://{'localhost' if host in LOOPBACK else host}:{port}  (Ctrl-C ends it)")
-                uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+                config = uvicorn.Config(
+                    app,
+                    log_level="warning",
+                    timeout_graceful_shutdown=5,
+                    proxy_headers=behind_proxy is not None,
+                    forwarded_allow_ips=behind_proxy,
+                    **limits(),
+                )
+                with suppress(KeyboardInterrupt):
+                    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...]:
@@ -368,11 +411,5 @@ def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...
 
 
 def _training_words(found: dict[str, Any]) -> dict[str, Any]:
-    return {"training": found["state"] == "fitting", "text": found["text"]}
-
-
-def _template(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise ValueError(f"the template {str(path)!r} cannot be read: {fault}.") from None
+    seconds = None if found["since"] is None else max(0.0, time.time() - found["since"])
+    return {"training": found["state"] == "fitting", "seconds": seconds, "text": found["text"]}

@@ -1,8 +1,11 @@
 """What all commands share: how they refuse, stop, and write files."""
 
+import errno
+import getpass
 import os
 import re
 import shlex
+import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +17,33 @@ from click.core import ParameterSource
 
 from askwell.store import StoreError
 
-__all__ = ["command", "plainly", "whole_file", "whole_number"]
+__all__ = ["LOOPBACK", "command", "listening", "plainly", "whole_file", "whole_number"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PORTS = 100  # that are tried to propose a free one
 
 
 def whole_number(name: str, *, least: int = 1, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """An option that takes a whole number."""
     shown = "default" in options
     return click.option(name, type=click.IntRange(min=least), metavar="N", show_default=shown, **options)
+
+
+def person(who: str | None) -> str:
+    """Whose answers these are: the name that was given, or else the user's own."""
+    try:
+        return who or getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        raise ValueError("who must be a person's name, and this system does not know yours. Give --who.") from None
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """The names of a list with commas between.
+
+    >>> names_in("ham, spam,")
+    ['ham', 'spam']
+    """
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def command() -> str:
@@ -53,6 +76,51 @@ def whole_file(path: Path, write: Callable[[Path], Any]) -> None:
         part.unlink(missing_ok=True)
 
 
+def listening(host: str, port: int, *, option: str = "--port") -> socket.socket:
+    """A socket that listens, before any address is printed; or a ValueError that says why not, and proposes a port."""
+    try:
+        return _opened(host, port)
+    except OSError as fault:
+        where, said = f"{host}:{port}", fault.strerror or str(fault)
+        if fault.errno == errno.EADDRINUSE:
+            free = next((other for other in range(port + 1, min(port + PORTS, 65536)) if _is_free(host, other)), None)
+            more = "another one" if free is None else f"{option} {free if option == '--port' else f'{host}:{free}'}"
+            raise ValueError(
+                f"port {port} is in use: another program listens at {where}, perhaps another askwell. Try {more}."
+            ) from None
+        if fault.errno == errno.EACCES:
+            raise ValueError(f"port {port} is not for everybody on this machine ({said}). Try one from 1024.") from None
+        raise ValueError(f"{where} is no address of this machine to listen at: {said}.") from None
+
+
+def _opened(host: str, port: int) -> socket.socket:
+    """A browser may take "localhost" for either loopback: none of them may be somebody else's."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, *_, address = sorted(found, key=lambda each: each[0] != socket.AF_INET)[0]
+    opened = socket.create_server(address[:2], family=family, backlog=2048)
+    other = {"127.0.0.1": "::1", "localhost": "::1", "::1": "127.0.0.1"}.get(host)
+    if other is not None and _answers(other, port):
+        opened.close()
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    return opened
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        _opened(host, port).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def plainly(*, goes_on: str) -> Iterator[None]:
     """Refusals as one message and exit code 2, Ctrl-C as one line and exit code 130, warnings as notes."""
@@ -76,5 +144,8 @@ def plainly(*, goes_on: str) -> Iterator[None]:
 def _as_options(text: str) -> str:
     """A message that speaks of arguments (encoding='cp1252') as one that speaks of options (--encoding cp1252)."""
     options = {parameter.name or "": parameter.opts[0] for parameter in click.get_current_context().command.params}
-    called = re.compile(rf"\b({'|'.join(options)})=([\w.]+|'[^']*')")
-    return called.sub(lambda found: f"{options[found[1]]} {found[2]}", text)
+    names = "|".join(options)
+    text = re.sub(rf"^({names})(?= must\b)", lambda found: options[found[1]], text)
+    text = re.sub(rf"\b({names})=\{{(\w+): (\w+)\}}", lambda found: f"{options[found[1]]} {found[2]}={found[3]}", text)
+    text = re.sub(rf"\b({names})=True\b", lambda found: options[found[1]], text)
+    return re.sub(rf"\b({names})=([\w.]+|'[^']*')", lambda found: f"{options[found[1]]} {found[2]}", text)

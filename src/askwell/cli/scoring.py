@@ -1,12 +1,16 @@
 """The command for those who have labels and a big pool: `score`."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from askwell.cli.manners import command, plainly, whole_number
+
+if TYPE_CHECKING:
+    from askwell.tables import Table
 
 __all__ = ["score"]
 
@@ -37,7 +41,7 @@ __all__ = ["score"]
     "--screen", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE", help="Of items to score exactly."
 )
 @click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and count it.")
-@whole_number("--seed", default=0, least=0, help="Of the model.")
+@whole_number("--seed", default=0, least=0, help="Of the model, and of the order of equal scores.")
 def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **asked: Any) -> None:
     """Rank a POOL that need not fit in memory: Parquet, CSV or .npy files, a folder, a glob, a URL.
 
@@ -79,7 +83,7 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     table = read_table(asked["labelled"])
     if rows.width != len(rows.columns):
         raise ValueError("--columns must be numbers here: an embedding column has no counterpart in a table.")
-    x = np.stack([np.asarray(table.column(name), np.float32) for name in rows.columns], axis=1)
+    x = np.stack([_numbers(table, name) for name in rows.columns], axis=1)
     if not np.isfinite(x).all():
         row = int(np.argwhere(~np.isfinite(x))[0, 0])
         raise ValueError(f"{table.place(row)}: a number is missing. Fill in missing values first.")
@@ -88,7 +92,21 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
     near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
     every = Question(posterior, near).some(asked["most_targets"])
-    return rows, Question(posterior, rows, near[every])
+    return rows, Question(posterior, rows, near[every], rng=partial(rng_for, asked["seed"], 0))
+
+
+def _numbers(table: "Table", name: str) -> np.ndarray:
+    """A column of the labelled table, which must be of numbers as the pool's is."""
+    from askwell.rows.rows import TEXTS
+
+    values = table.column(name)
+    if isinstance(values, list):
+        row = next(row for row, text in enumerate(values) if text is not None)
+        raise ValueError(
+            f"{table.place(row)}: the column {name!r} is numbers in the pool, and must be here, but it holds "
+            f"{values[row][:40]!r}. Name the columns that the model sees: --columns A,B. {TEXTS}"  # type: ignore[index]
+        )
+    return np.asarray(values, np.float32)
 
 
 def _model(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from askwell.curves import Trace
 from askwell.desk import Progress
+from askwell.desk.progress import has_model
 from askwell.report import terminal_curves
 
 __all__ = ["standing_text"]
@@ -13,13 +14,24 @@ __all__ = ["standing_text"]
 PEOPLE = 10  # that are named
 
 
-def standing_text(progress: Progress, *, title: str, width: int = 72, colour: bool = False, plain: bool = False) -> str:
-    """Labels, budget and pace, who did what, the learning curve, what the next labels are expected to tell, advice."""
+def standing_text(
+    progress: Progress,
+    *,
+    title: str,
+    training: float | None = None,
+    width: int = 72,
+    colour: bool = False,
+    plain: bool = False,
+) -> str:
+    """Labels, budget and pace, who did what, the learning curve, what the next labels are expected to tell, advice.
+
+    `training` is for how many seconds a model has been trained by now, if one is.
+    """
     good = [each for each in progress.rounds if not each.get("failed")]
     parts = [
         _wrapped([f"{title}: {_counts(progress)}", *_work(progress)], width),
         _curve(good, width=width, colour=colour, plain=plain),
-        _wrapped([*_last(good[-1] if good else None), *_failure(progress.rounds), *_closed(progress)], width),
+        _wrapped([*_last(progress, good, training), *_failure(progress.rounds), *_closed(progress)], width),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -68,6 +80,9 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, pla
         if (each["estimate"]["metric"], each["estimate"]["how"]) == kind
     }
     said = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
+    if last["how"] == "cross-validated":
+        said += " (on questions that were chosen, harder than average: usually a lower bound)"
+    said = _wrapped([said], width)
     if len(points) < 2:
         return said
     labels = tuple(sorted(points))
@@ -76,14 +91,20 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, pla
     return f"{drawn}\n{said}"
 
 
-def _last(report: Mapping[str, Any] | None) -> list[str]:
-    if report is None or not report.get("labels"):
-        return [
-            "No model yet: it begins with labels of two classes, while askwell serve runs or at the next askwell ask."
-        ]
-    lines = [f"Trained on {_several(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
+def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float | None) -> list[str]:
+    busy = [] if training is None else [f"Training since {training:.0f} s."]
+    report = good[-1] if good else {}
+    if not has_model(report):
+        two = sum(n > 0 for n in progress.classes.values()) > 1
+        begins = "" if two else " it begins with labels of two classes,"
+        where = "" if busy else f":{begins} while askwell serve runs or at the next askwell ask"
+        return [*busy, f"No model yet{where}. Questions are drawn at random or spread over the pool until then."]
+    lines = [*busy, f"Trained on {_several(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
     if report.get("gain") is not None:
-        lines.append(f"A label of the next questions is expected to tell {report['gain']:.4f} nats about a target's.")
+        lines.append(
+            f"A label of the next questions is expected to tell {report['gain']:.4f} nats about a target's (nats "
+            "measure information: the answer to an open yes-or-no question tells 0.69)."
+        )
     ahead = report.get("next50")
     if ahead:
         lines.append(
@@ -93,7 +114,9 @@ def _last(report: Mapping[str, Any] | None) -> list[str]:
     lines += [f"Note: {warning}" for warning in report.get("warnings", ())]
     advice = report.get("advice")
     if advice:
-        lines += [f"Advice: {'stop' if advice['stop'] else 'go on'}. {advice['why']}", f"Its rule: {advice['rule']}"]
+        word = "stop" if advice["stop"] else "go on, once the budget allows it" if progress.left == 0 else "go on"
+        if advice["stop"] or not progress.closed or progress.left == 0:
+            lines += [f"Advice: {word}. {advice['why']}", f"Its rule: {advice['rule']}"]
     return lines
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from askwell.cli.manners import command, plainly, whole_file, whole_number
 from askwell.seeds import rng_for
@@ -73,9 +72,8 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
 @click.option(
     "--model",
     type=click.Choice(["forest", "linear"]),
-    default="forest",
-    show_default=True,
-    help="A random forest, or Bayesian logistic regression (faster; for embeddings and other wide tables).",
+    help="A random forest, or Bayesian logistic regression (for texts, embeddings and other wide tables).  [default: "
+    "linear if there are texts, else forest]",
 )
 @click.option(
     "--scores",
@@ -114,6 +112,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     curves.svg, questions.csv (what was asked, in order) and result.json to a folder. The same command again goes on
     where it was stopped.
     """
+    from askwell.progress import lines
     from askwell.simulate import simulate as run
 
     folder = out if out is not None else Path(f"{data.stem}-simulation")
@@ -121,10 +120,10 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     with plainly(goes_on=f"Finished steps are kept in {folder}. To go on: {again}"):
         _checked(folder)
         names = [name.strip() for name in scores.split(",") if name.strip()]
-        told = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
+        reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
         task = labelled(
             data,
-            **{name: options[name] for name in told},
+            **{name: options[name] for name in reading},
             delimiter=(options["delimiter"] or "").replace("\\t", "\t") or None,  # a tab is hard to type
             rng=rng_for(seed, 0, "test rows"),
         )
@@ -134,9 +133,10 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
             f"Now asking for {min(budget, len(task.y)):,} labels with each of {', '.join(names)}, {often}. "
             f"Finished steps are kept in {folder}; if stopped, the same command goes on.\n"
         )
+        told = lines(label="simulating", unit="steps")
         with _kept_if_begun(folder):
             found = run(
-                _model(options["model"], task.x),
+                _model(options["model"], task),
                 task.x,
                 task.y,
                 test=task.test,
@@ -150,9 +150,10 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
                 engine=options["engine"],
                 folder=folder / STEPS,
                 ids=task.ids,
+                progress=None if told is None else lambda done, total, _: told(done, total),
             )
         title = f"Would active learning have helped on {data.name}?"
-        _write(found, folder, title=title, intro=task.note, metric=metric, repeat=again)
+        _write(found, folder, title=title, intro=task.note, metric=metric, repeat=again, ids=task.ids)
         whole_file(folder / "questions.csv", lambda path: _write_questions(path, found, task))
         _show(found, metric)
         click.echo(
@@ -161,11 +162,12 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         )
 
 
-def _model(name: str, pool: np.ndarray) -> Any:
-    if name == "linear":
-        from askwell.models.linear import LinearModel
+def _model(name: str | None, task: Labelled) -> Any:
+    """The model asked for, else the one that a project would have."""
+    if name == "linear" or (name is None and task.texts):
+        from askwell.project.folder import linear_model
 
-        return LinearModel(reference=pool)
+        return linear_model(task.x, alike=task.alike)
     from askwell.models.forest import ForestModel, forest
 
     return ForestModel(forest(trees=TREES).estimator.set_params(n_jobs=1))  # the runs share the processors
@@ -175,14 +177,17 @@ def _model(name: str, pool: np.ndarray) -> Any:
 
 
 def _show(found: Any, metric: str) -> None:
+    from askwell.curves import labels_needed
     from askwell.report import terminal_curves
 
     plain = not (sys.stdout.encoding or "ascii").lower().startswith("utf")
     click.echo(terminal_curves(found.traces, metric=metric, colour=sys.stdout.isatty(), plain=plain))
-    click.echo(f"\n{found.table(metric=metric)}\n\n{found.verdict(metric=metric)}\n")
+    needed = labels_needed(found.traces, metric=metric)
+    click.echo(f"\n{found.table(metric=metric)}\n\n{found.verdict(metric=metric)}")
+    click.echo(f"{needed}\n" if needed else "")
 
 
-def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, repeat: str) -> None:
+def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, repeat: str, ids: Any) -> None:
     from askwell.report import html_report, plot_curves
 
     first, *others = (line.strip() for line in intro.splitlines())
@@ -191,7 +196,9 @@ def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, rep
     whole_file(folder / "result.json", found.save)
     for name in ("curves.png", "curves.svg"):
         whole_file(folder / name, lambda path: plot_curves(found.traces, path, metric=metric, title=title))
-    whole_file(folder / "report.html", lambda path: html_report(found, path, title=title, intro=said, repeat=repeat))
+    whole_file(
+        folder / "report.html", lambda path: html_report(found, path, title=title, intro=said, repeat=repeat, ids=ids)
+    )
 
 
 def _write_questions(path: Path, found: Any, task: Labelled) -> None:

@@ -59,6 +59,8 @@ class Point:
     gain: float | None = None  # nats that a label of the next batch was expected to tell about a target's
     changed: float | None = None  # the share of targets that the last 50 labels made the model predict differently
     targets: int = 0  # that this share is of
+    judged: int = 0  # held-out labels that the value rests on, the same in every round; 0 if it is cross-validated
+    shown: float | None = None  # the accuracy that people are shown, where that is not `value`
 
 
 @final
@@ -99,8 +101,9 @@ def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
     for body in rounds:
         if "labels" not in body:
             continue
-        estimate, change = body.get("estimate") or {}, body.get("change") or {}
-        if estimate.get("how") == "held-out" and estimate["judged"] < MANY:
+        shown, change = body.get("estimate") or {}, body.get("change") or {}
+        estimate = shown
+        if shown.get("how") == "held-out" and shown["judged"] < MANY:
             estimate = body.get("cross_validated") or {}
         points.append(
             Point(
@@ -110,6 +113,8 @@ def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
                 body.get("gain"),
                 change.get("changed"),
                 change.get("targets", 0),
+                estimate["judged"] if estimate.get("how") == "held-out" else 0,
+                None if estimate is shown else shown["value"],
             )
         )
     return points
@@ -124,7 +129,8 @@ def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
     It is what the curve does (`rise`), as far as the curve can be trusted. Labels bring less and less, and the last 50
     moved the accuracy on the targets by no more than the share of predictions that they changed: the upper end of that
     share's interval is the most that is forecast. A curve of labels that were chosen is not that of the targets, so
-    where it was cross-validated the interval reaches from nothing to that share at least.
+    where it was cross-validated the interval reaches from nothing to that share at least. Nothing is forecast that
+    would take the accuracy that people are shown below 0 or above 1.
 
     >>> found = forecast([Point(n, 0.95 - 2 / n, "held-out") for n in range(20, 120, 10)])
     >>> round(found.gain, 4)                                                  # 2 / 110 - 2 / 160
@@ -141,7 +147,8 @@ def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
         most = wilson(last.changed * last.targets, last.targets)[1]
     if _curve(points)[-1].how != "held-out":
         low, high = min(low, 0.0), max(high, last.changed or 0.0)
-    return Forecast(more, *(min(value, most) for value in (found.gain, low, high)))
+    now = _curve(points)[-1].value if last.shown is None else last.shown
+    return _possible(more, now or 0.0, *(min(value, most) for value in (found.gain, low, high)))
 
 
 def rise(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
@@ -151,6 +158,10 @@ def rise(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
     times (its variance falls as 1 / n). The rise is b (n^-c - (n + more)^-c). Exponents count by their likelihood
     RSS^(-t/2) of t points. Estimates of neighbouring rounds share most of their labels, so residuals that go together
     widen the interval, by (1 + r) / (1 - r), r being their correlation from one round to the next.
+
+    Held-out labels judge every round alike, so that no residual shows how far they are from what they were drawn from.
+    A rise by g turns at least a share g of the inputs, so the rise on m of them varies by g / m about that on all; this
+    is added, with g at least 1 / m, one label.
     """
     used = _curve(points)
     if len(used) < LEAST or used[-1].labels < WIDE * used[0].labels:
@@ -161,9 +172,16 @@ def rise(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
     share = np.exp(losses.min() - losses)
     share /= share.sum()
     gain = float(share @ gains)
-    half = float(stdtrit(len(n) - 3, 0.975)) * math.sqrt(share @ (variances + (gains - gain) ** 2))
-    room = 1 - float(y[-1])
-    return Forecast(more, *(float(np.clip(value, -1, room)) for value in (max(gain, 0.0), gain - half, gain + half)))
+    m = used[-1].judged
+    sampling = max(abs(gain), 1 / m) / m if m else 0.0
+    half = float(stdtrit(len(n) - 3, 0.975)) * math.sqrt(share @ (variances + (gains - gain) ** 2) + sampling)
+    return _possible(more, float(y[-1]), max(gain, 0.0), gain - half, gain + half)
+
+
+def _possible(more: int, now: float, gain: float, low: float, high: float) -> Forecast:
+    """A forecast that leaves an accuracy of `now` between 0 and 1."""
+    now = min(max(now, 0.0), 1.0)
+    return Forecast(more, *(float(np.clip(value, -now, 1 - now)) for value in (gain, low, high)))
 
 
 def _curve(points: Sequence[Point]) -> list[Point]:

@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from askwell.items import Items, is_prose, open_items
-from askwell.items.records import cell_text
+from askwell.items import Items, open_items
 from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import CACHE, Project
@@ -16,6 +15,7 @@ from askwell.project.settings import FILE, Settings, settings_text
 from askwell.store.run import Entry, Run, text_of
 from askwell.store.state import State
 from askwell.tables.table import is_missing
+from askwell.tables.texts import is_prose
 
 __all__ = ["init_project", "project_note"]
 
@@ -38,9 +38,10 @@ def init_project(
     """Make a project in a new folder, or in one that is none yet, and open it. Nothing half-made is left behind.
 
     `pool` and `targets` are paths from where we are; they are kept as seen from the project's folder if they were given
-    that way or lie in it. Without `classes` they are those of the `label` column. Without `features` and `model` these
-    follow from what is shown: a text gives "text" and "linear", pictures "pixels" and "linear", a table "columns" and
-    "forest" ("linear" if it has prose). `others` are the other fields of `Settings`.
+    that way or lie in it. A `template` that lies elsewhere is copied into the folder. Without `classes` they are those
+    of the `label` column. Without `features` and `model` these follow from what is shown: a text gives "text" and
+    "linear", pictures "pixels" and "linear", a table "columns" and "forest" ("linear" if it has prose). `others` are
+    the other fields of `Settings`.
     """
     place = Path(folder).absolute()
     _check_place(place)
@@ -58,10 +59,12 @@ def init_project(
         model=model,
         **{name: value for name, value in others.items() if value is not None},
     )
-    project = Project(place, settings)
+    project = Project(place, settings, new=True)
     with _whole(place, settings) as cut_short:
+        _bring_template(others.get("template"), project)
         _check_things(project)
         _begin(project, cut_short)
+        project.keep_pairings()
     return project
 
 
@@ -92,7 +95,9 @@ def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **g
     elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
         features = EMBEDDINGS + ",".join(_kept_path(name.strip(), place) for name in names.split(","))
     if given.get("template") is not None:
-        given["template"] = _kept_path(given["template"], place)
+        kept = Path(_kept_path(given["template"], place))
+        outside = kept.is_absolute() or ".." in kept.parts
+        given["template"] = kept.name if outside else kept.as_posix()  # a copy: see `_bring_template`
     if classes is None:
         classes = _known_classes(items, given.get("label"))
     if items.kind != "table":
@@ -114,16 +119,22 @@ def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
 def _known_classes(items: Items, label: str | None) -> tuple[str, ...]:
     if label is None:
         raise ValueError("classes must be named, such as ham,spam; or name the label column that has them.")
-    return tuple(sorted(set(_known_labels(items, label).values())))
+    found = sorted(set(_known_labels(items, label).values()))
+    if len(found) < 2:
+        there = f"only {found[0]!r}" if found else "no label"
+        raise ValueError(
+            f"classes must be two or more, and the label column {label!r} of {items.source} holds {there}. Name all "
+            f"classes that there can be: classes='{found[0] if found else 'ham'},...'."
+        )
+    return tuple(found)
 
 
 def _known_labels(items: Items, label: str) -> dict[str, str]:
     """Item -> label, of the rows that have one."""
     if items.table is None:
         raise ValueError(f"label must be a column of a table, but {items.source} is none.")
-    values = items.table.column(label)
-    missing = is_missing(values)
-    return {item: cell_text(value) for item, value, gap in zip(items.ids, values, missing, strict=True) if not gap}
+    cells, missing = items.table.texts(label), is_missing(items.table.column(label))
+    return {item: cell.strip() for item, cell, gap in zip(items.ids, cells, missing, strict=True) if not gap}
 
 
 def _kept_path(given: str | Path, place: Path) -> str:
@@ -152,7 +163,7 @@ def _whole(place: Path, settings: Settings) -> Iterator[bool]:
     """
     folders = [folder for folder in (place, *place.parents) if not folder.exists()]
     draft = place / f"{FILE}.part"
-    ours = [draft, place / CACHE, *_store_files(settings.store, place)]
+    ours = [draft, place / CACHE, *_store_files(settings.store, place), *_template_file(settings, place)]
     ours = [path for path in ours if not path.exists()]
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -179,14 +190,31 @@ def _store_files(url: str, place: Path) -> list[Path]:
     return [Path(f"{place / name}{end}") for end in ("", "-lock", "-wal", "-shm", "-new", "-journal")]
 
 
+def _template_file(settings: Settings, place: Path) -> list[Path]:
+    return [] if settings.template is None else [place / settings.template]
+
+
+def _bring_template(given: str | Path | None, project: Project) -> None:
+    """Copy a template that lies elsewhere into the folder: the page shows what is in it, and nothing else."""
+    for file in _template_file(project.settings, project.folder):
+        source = Path(os.path.abspath(str(given)))
+        try:
+            content = source.read_bytes()
+            if source != file and file.exists() and file.read_bytes() != content:
+                raise ValueError(f"template would replace the other {file.name!r} of the folder. Rename one of them.")
+            if not file.exists():
+                file.write_bytes(content)
+        except OSError as fault:
+            raise ValueError(f"template must be a file, but {str(given)!r}: {fault.strerror or fault}.") from None
+
+
 def _check_things(project: Project) -> None:
     """Make everything once that settings name, so that what is wrong is said now."""
     project.features()
     project.targets()
     project.costs()
     as_model(project.model())
-    if project.settings.template is not None and not project.path(project.settings.template).is_file():
-        raise ValueError(f"template must be a file, but {project.settings.template!r} is none.")
+    project.template()
     if project.settings.model == "gp" and len(project.settings.classes) != 2:
         raise ValueError(f"model gp is for two classes, but there are {len(project.settings.classes)}. Try forest.")
 

@@ -2,9 +2,10 @@
 
 Labels that were chosen to teach are no sample of anything, so cross-validation on them judges the model on the
 questions it found worth asking: usually harder than the rest, and each fold knows fewer labels than the model. Both
-make it say too little. What it cannot do is be corrected: weights towards the targets would rest on a few labels, and
-a choice that was not drawn at random has no probability to divide by. So it is named for what it is, and where a share
-of the questions is drawn at random, labelled for judging only and never learnt from, that is the estimate to believe.
+make it say too little. It is not corrected here: weights towards the targets would rest on a few labels, and the best
+by score, unlike questions that were drawn with known probabilities, have no probability to divide by. So it is named
+for what it is, and where a share of the questions is drawn at random, labelled for judging only and never learnt from,
+that is the estimate to believe.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from askwell.arrays import take
-from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.models.protocol import Model, Posterior, fit_model, mean_predict
 from askwell.seeds import rng_for
 
 __all__ = ["Estimate", "cross_validated", "held_out", "judging_order", "stratified_folds", "wilson"]
@@ -150,6 +151,6 @@ def _codes(y: Sequence[Any], classes: Sequence[Any]) -> np.ndarray:
 
 def _predicted(posterior: Posterior, x: Any, classes: Sequence[Any]) -> np.ndarray:
     """The likeliest class of each input, as its place in `classes`."""
-    best = np.asarray(posterior.predict(x)).mean(axis=1).argmax(axis=1)
+    best = mean_predict(posterior, x).argmax(axis=1)
     predicted: np.ndarray = _codes(list(posterior.classes), classes)[best]
     return predicted

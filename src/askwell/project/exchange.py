@@ -8,27 +8,33 @@ the byte.
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, final
 
 from askwell.desk import Rules
-from askwell.items import ShownImage, ShownText
+from askwell.desk.rules import most_frequent
+from askwell.desk.state import DeskState
+from askwell.items import Items, ShownImage, ShownRow, ShownText
 from askwell.project.folder import Project
 from askwell.project.formats import (
     Format,
     csv_bytes,
     format_of,
+    iso_time,
     json_bytes,
     parquet_bytes,
     read_rows,
     studio_bytes,
+    write_whole,
 )
 from askwell.store.records import Record, contents
 from askwell.store.run import text_of
-from askwell.tables.table import listed
+from askwell.tables.table import cell_text, listed
 
 __all__ = ["Report", "Row", "export_labels", "import_labels"]
 
@@ -44,7 +50,7 @@ class Row:
     id: str
     label: Any  # None for a skip
     who: str
-    at: float  # unix seconds
+    at: str  # ISO 8601, UTC
     seconds: float | None  # taken
     kind: Literal["label", "skip"]
     reason: str | None  # of a skip
@@ -52,6 +58,8 @@ class Row:
 
 
 NAMES = tuple(field.name for field in fields(Row))
+CONSENSUS = ("id", "label", "labels", "agreement")
+BOM = b"\xef\xbb\xbf"
 
 
 @final
@@ -82,38 +90,63 @@ class Report:
 
 
 def export_labels(
-    project: Project, path: str | Path, *, format: Format | None = None, safe: bool = True, consensus: bool = False
+    project: Project,
+    path: str | Path,
+    *,
+    format: Format | None = None,
+    safe: bool = True,
+    consensus: bool = False,
+    with_item: bool = False,
+    bom: bool = False,
 ) -> int:
     """Write the answers in force to a file; how many. An old file stays whole until the new one is.
 
     The format is that of the file's ending unless given: .csv, .jsonl, .parquet, .json for Label Studio. In a CSV,
     cells that a spreadsheet would run as a formula begin with a ' unless `safe` is False. With `consensus` there is one
     row for each labelled item instead: the label most people gave, how many gave one, and which share of them says so.
+    `with_item` adds what people saw (a column that has the name of one of ours gets `item_` before it); everything
+    else is in the store, and needs no pool. `bom` begins a CSV with a byte order mark, by which Excel knows UTF-8.
     """
     file = Path(path)
     wanted = format_of(file, format)
-    rows = _consensus(project) if consensus else [asdict(row) for row in _rows(project)]
-    names = ("id", "label", "labels", "agreement") if consensus else NAMES
+    if consensus and wanted == "label-studio":
+        raise ValueError("format must be csv, jsonl or parquet for the consensus: Label Studio's JSON is of people.")
+    if bom and wanted != "csv":
+        raise ValueError(f"a byte order mark is for CSV files, but the format is {wanted}.")
+    state = _state(project)
+    rows = [*_consensus(state)] if consensus else [asdict(row) for row in _rows(project, state)]
+    names = CONSENSUS if consensus else NAMES
+    if with_item and wanted != "label-studio":  # whose tasks show the item anyway
+        columns = _item_columns(project)
+        rows = [row | _item_cells(project, row["id"], columns) for row in rows]
+        names = (*names, *columns.values())
     if wanted == "csv":
-        data = csv_bytes(names, rows, safe=safe)
+        data = BOM * bom + csv_bytes(names, rows, safe=safe)
     elif wanted == "jsonl":
         data = json_bytes(rows)
     elif wanted == "parquet":
         data = parquet_bytes(names, rows)
-    elif consensus:
-        raise ValueError("format must be csv, jsonl or parquet for the consensus: Label Studio's JSON is of people.")
     else:
         data = studio_bytes(rows, {row["id"]: _shown(project, row["id"]) for row in rows})
-    _write(file, data)
+    write_whole(file, data)
     return len(rows)
 
 
-def _rows(project: Project) -> Iterator[Row]:
+def _state(project: Project) -> DeskState:
+    """What is in force by the store alone: the pool may be gone."""
+    state = DeskState(())
+    for record in project.store().read(project.settings.run):
+        state.add(record)
+    return state
+
+
+def _rows(project: Project, state: DeskState) -> Iterator[Row]:
     """The answers in force, in the order in which they were given."""
     told = {record.key: record.body["at"] for record in _records(project) if "at" in record.body}
-    for answer in project.desk().answers():
+    answers = (answer for item in state.items() for answer in state.answers(item).values())
+    for answer in sorted(answers, key=lambda each: each.seq):
         reason = answer.reason if answer.kind == "skip" else None
-        at = float(told.get(answer.key, answer.at))  # an imported answer is as old as it was
+        at = iso_time(float(told.get(answer.key, answer.at)))  # an imported answer is as old as it was
         taken = None if answer.seconds is None else float(answer.seconds)
         yield Row(answer.item, answer.label, answer.who, at, taken, answer.kind, reason, answer.key)
 
@@ -123,31 +156,51 @@ def _records(project: Project) -> list[Record]:
     return [each for each in project.store().read(project.settings.run) if each.kind in ("label", "skip")]
 
 
-def _consensus(project: Project) -> list[dict[str, Any]]:
-    return [
-        {"id": item, "label": said.label, "labels": len(said.votes), "agreement": said.share}
-        for item, said in project.desk().labels().items()
-    ]
+def _consensus(state: DeskState) -> Iterator[dict[str, Any]]:
+    for item in state.items():
+        if votes := state.votes(item):
+            label, share = most_frequent(votes.values())
+            yield {"id": item, "label": label, "labels": len(votes), "agreement": share}
+
+
+def _pool(project: Project) -> Items:
+    try:
+        return project.items
+    except ValueError as fault:
+        raise ValueError(
+            f"{fault} What people saw is in the pool, and only there; the answers alone can be exported without it, as "
+            ".csv, .jsonl or .parquet."
+        ) from None
+
+
+def _item_columns(project: Project) -> dict[str, str]:
+    """The pool's columns that people see -> what they are called beside ours."""
+    items = _pool(project)
+    shown = items.shown or (items.kind,)
+    return {name: f"item_{name}" if name in (*NAMES, *CONSENSUS) else name for name in shown}
+
+
+def _item_cells(project: Project, item: str, columns: Mapping[str, str]) -> dict[str, str | None]:
+    """What people see of an item by column; nothing if it has left the pool."""
+    items = _pool(project)
+    if item not in items:
+        return dict.fromkeys(columns.values())
+    if items.kind != "table":
+        return {name: str(items.contents[items.position(item)]) for name in columns.values()}
+    shown = items.show(item, whole=True)
+    assert isinstance(shown, ShownRow)
+    return {columns[name]: text for name, text in shown.cells}
 
 
 def _shown(project: Project, item: str) -> tuple[str, Any]:
     """(the name of what people see, what it is) for a task of Label Studio."""
-    if item not in project.items:
+    items = _pool(project)
+    if item not in items:
         return "text", ""  # it has left the pool, and kept its labels
-    shown = project.items.show(item, whole=True)
+    shown = items.show(item, whole=True)
     if isinstance(shown, ShownText):
         return "text", shown.text
     return ("image", item) if isinstance(shown, ShownImage) else ("table", dict(shown.cells))
-
-
-def _write(file: Path, data: bytes) -> None:
-    draft = file.with_name(f".{file.name}.new")
-    try:
-        draft.write_bytes(data)
-        os.replace(draft, file)
-    except OSError as fault:
-        draft.unlink(missing_ok=True)
-        raise ValueError(f"path must be a file that can be written, but {str(file)!r}: {fault.strerror}.") from None
 
 
 # ---- in ------------------------------------------------------------------------------------------------------------
@@ -191,7 +244,8 @@ def _same(one: Record, other: Record, rules: Rules) -> bool:
 def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:
     """A row as the record to keep, or a ValueError that says why it cannot be."""
     item, kind, who = row.get("id"), row.get("kind") or "label", row.get("who")
-    item = str(item) if isinstance(item, int) and not isinstance(item, bool) else item
+    if isinstance(item, int | float | Decimal) and not isinstance(item, bool):
+        item = _id_text(project, item)
     if not isinstance(item, str) or item not in project.items:
         raise ValueError(f"there is no item {item!r} in this project.")
     if kind not in ("label", "skip"):
@@ -203,8 +257,8 @@ def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:
             raise ValueError(f"reason must be a text, but it is {body['reason']!r}.")
     else:
         body = {"label": _label(rules, row.get("label"))}
-    for name in ("at", "seconds"):
-        if (number := _number(name, row.get(name))) is not None:
+    for name, number in (("at", _time(row.get("at"))), ("seconds", _number("seconds", row.get("seconds")))):
+        if number is not None:
             body[name] = number
     content = json.dumps([item, kind, body.get("label"), who])
     key = row.get("key") or f"import:{hashlib.sha256(content.encode()).hexdigest()[:32]}"
@@ -213,13 +267,35 @@ def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:
     return record
 
 
+def _id_text(project: Project, number: Any) -> str:
+    """A number as the id it is in the pool: as it is written; a whole one of a file of floats, without .0."""
+    text = f"{number:f}" if isinstance(number, Decimal) else str(number)
+    return text.removesuffix(".0") if text not in project.items else text
+
+
 def _label(rules: Rules, value: Any) -> Any:
-    """The label by its class's present name."""
+    """The label by its class's present name. Classes are texts: 1 is "1" where there is a class of that name."""
     label = rules.named(value)
+    if rules.classes and label not in rules.classes and isinstance(value, int | float):
+        label = rules.named(cell_text(value))
     if not isinstance(label, str | int | float) or (rules.classes and label not in rules.classes):
         allowed = f"one of {listed(rules.classes)}" if rules.classes else "a text or a number"
         raise ValueError(f"label must be {allowed}, but it is {value!r}.")
     return label
+
+
+def _time(value: Any) -> float | None:
+    """Unix seconds of an ISO 8601 time (in UTC if it names no zone), or of the number that older exports have."""
+    with suppress(ValueError):
+        return _number("at", value)
+    try:
+        found = datetime.fromisoformat(value)
+        number = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if number < 0:
+        raise ValueError(f"at must be a time from 1970 on, like 2026-01-31T12:00:00Z, but it is {value!r}.")
+    return number
 
 
 def _number(name: str, value: Any) -> float | None:

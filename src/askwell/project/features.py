@@ -9,26 +9,27 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from askwell.items import Items, is_prose
+from askwell.arrays import one_thread_each
+from askwell.items import Items
 from askwell.items.pictures import pixels
-from askwell.items.records import cell_text
-from askwell.models.laplace import one_thread_each
+from askwell.project.vectors import Pairing, is_file, vectors_of
 from askwell.tables import Table, encoded
-from askwell.tables.table import listed
+from askwell.tables.table import cell_text, listed
+from askwell.tables.texts import Encoder, fit_texts, in_one_unit, is_prose
 
 __all__ = ["EMBEDDINGS", "Features", "kept_features", "make_features"]
 
+Encode: TypeAlias = Callable[[Items, Path | None], np.ndarray]
+
 EMBEDDINGS = "embeddings:"
-WORDS = 50_000  # the most frequent words and pairs of words that count
-PAIRS = 20_000  # texts up to which pairs of words are looked at; beyond, they would not fit the memory
-DIRECTIONS = 50  # numbers that a text becomes
 SIDE = 32  # pixels, each way, that a picture is scaled to
 COMPONENTS = 64  # numbers that a picture becomes
 LOOK = 5_000  # pictures that the components are found from
@@ -41,23 +42,36 @@ class Features:
 
     Where all numbers are `alike`, parts of one thing, they are in one unit: the mean square of a row's length is d, and
     directions that vary more count more. To standardise each of them would blow up the noise of the last ones.
+
+    `encode(items, file)` makes the same numbers of other items, `file` being that of their embeddings where the pool's
+    are in a file; `columns` are those it looks at. Features that were read from a cache have neither.
     """
 
     pool: np.ndarray
     targets: np.ndarray | None
     note: str
     alike: bool
+    columns: tuple[str, ...] = ()
+    encode: Encode | None = None
+    pairings: tuple[Pairing | None, ...] = ()
 
 
 def make_features(
-    items: Items, targets: Items | None, features: str | Sequence[str], *, drop: Sequence[str], folder: Path
+    items: Items,
+    targets: Items | None,
+    features: str | Sequence[str],
+    *,
+    drop: Sequence[str],
+    folder: Path,
+    known: Sequence[Pairing | None] = (),
 ) -> Features:
     """The features that a setting names, float32.
 
     "text" is TF-IDF of the shown texts, cut to 50 numbers by SVD; "pixels" 32 x 32 pixels, cut to 64 by PCA; "columns"
     all columns but those of `drop`, by `askwell.tables.encoded`, and prose as texts; a list of columns those, in the
-    same way. "embeddings:" names a column of lists of numbers, or a .npy file of rows in the file's order, as seen from
-    `folder`, with that of the targets after a comma.
+    same way. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder` (.npz with
+    ids, or .npy: `askwell.project.vectors`), with that of the targets after a comma; `known` are the pairings that were
+    kept, of the pool and of the targets, and `pairings` of the result those to keep.
 
     >>> path = getfixture("tmp_path") / "a.csv"
     >>> _ = path.write_text("age,town\\n31,Oslo\\n5,Rome\\n7,Rome\\n")
@@ -67,14 +81,16 @@ def make_features(
     [[31.0, 0.0], [5.0, 1.0], [7.0, 1.0]]
     """
     if isinstance(features, str) and features.startswith(EMBEDDINGS):
-        return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder)
+        return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder, known)
     both = [items] if targets is None else [items, targets]
     if features == "text":
         _check_kind(items, "text", features)
-        return _apart(len(items), *_from_texts([each.take(np.arange(len(each))) for each in both]))
+        x, note, numbers = _from_texts([_contents(each) for each in both])
+        return _apart(len(items), x, note, lambda other, _: numbers(_contents(other)), items.shown)
     if features == "pixels":
         _check_kind(items, "image", features)
-        return _apart(len(items), *_from_pictures([each.take(np.arange(len(each))) for each in both]))
+        x, note, cut = _from_pictures([_contents(each) for each in both])
+        return _apart(len(items), x, note, lambda other, _: cut(_contents(other)), items.shown)
     tables = [each.table for each in both if each.table is not None]
     if len(tables) < len(both):
         raise ValueError(f"features must be columns of a table, but {items.source} has none. Leave features out.")
@@ -89,10 +105,11 @@ def kept_features(
     drop: Sequence[str],
     folder: Path,
     kept: Path,
+    known: Sequence[Pairing | None] = (),
 ) -> Features:
     """`make_features`, made once and read from the file `kept` afterwards, as long as the items are the same."""
     if isinstance(features, str) and features.startswith(EMBEDDINGS):
-        return make_features(items, targets, features, drop=drop, folder=folder)
+        return make_features(items, targets, features, drop=drop, folder=folder, known=known)
     key = _fingerprint(items, targets, features, drop)
     found = _read(kept, key)
     if found is None:
@@ -101,18 +118,19 @@ def kept_features(
     return found
 
 
-def _apart(n: int, x: np.ndarray, note: str) -> Features:
-    """Numbers that are alike, in one unit; the first n rows are the pool's."""
-    x = _in_one_unit(x)
-    return Features(x[:n], x[n:] if len(x) > n else None, note, alike=True)
+def _contents(items: Items) -> Any:
+    return items.take(np.arange(len(items)))
 
 
-def _in_one_unit(x: np.ndarray) -> np.ndarray:
-    """The rows around zero, their length √d in the mean of squares."""
-    centred = x - x.mean(axis=0, dtype=np.float64)
-    unit = float(np.sqrt(np.square(centred).mean()))
-    found: np.ndarray = (centred / (unit or 1.0)).astype(np.float32)
-    return found
+def _apart(n: int, x: np.ndarray, note: str, encode: Encode, columns: tuple[str, ...]) -> Features:
+    """Numbers that are alike, in one unit: rows around zero, their length √d in the mean of squares.
+
+    The first n rows are the pool's. `encode` gives other items' rows as `x` has them, in no unit yet.
+    """
+    in_unit = in_one_unit(x)
+    both = in_unit(x)
+    targets = both[n:] if len(x) > n else None
+    return Features(both[:n], targets, note, True, columns, lambda items, file: in_unit(encode(items, file)))
 
 
 def _check_kind(items: Items, kind: str, features: str) -> None:
@@ -134,7 +152,7 @@ def _from_columns(tables: Sequence[Table], names: list[str] | None, drop: Sequen
         first.column(name)
     prose = [name for name in asked if is_prose(first.columns[name])]
     rest = [name for name in asked if name not in prose]
-    parts, notes = [], []
+    parts, notes, encoders, used = [], [], list[Callable[[Table], np.ndarray]](), [*prose]
     if rest:
         try:
             found = encoded(first, columns=rest if names is not None else None, drop=[*_known(first, drop), *prose])
@@ -144,13 +162,31 @@ def _from_columns(tables: Sequence[Table], names: list[str] | None, drop: Sequen
         else:
             parts.append([found.x, *(found.encode(table) for table in tables[1:])])
             notes.append(found.note)
+            encoders.append(found.encode)
+            used += [feature.column for feature in found.features]
     for name in prose:
-        x, note = _from_texts([[*map(cell_text, table.column(name))] for table in tables])
+        x, note, numbers = _from_texts([_column_texts(table, name) for table in tables])
         cut = np.split(np.asarray(x, np.float32), np.cumsum([table.rows for table in tables])[:-1])
         parts.append(cut)
         notes.append(f"{name}: {note}")
+        encoders.append(partial(_encoded_texts, name, numbers))
     joined = [np.concatenate([part[place] for part in parts], axis=1) for place in range(len(tables))]
-    return Features(joined[0], joined[1] if len(joined) > 1 else None, "\n".join(notes), alike=False)
+    columns = tuple(name for name in first.columns if name in used)
+
+    def encode(items: Items, _: Path | None) -> np.ndarray:
+        if (table := items.table) is None:
+            raise ValueError(f"{items.source} has no columns, and the model needs {listed(columns)}. Give a table.")
+        return np.concatenate([each(table) for each in encoders], axis=1).astype(joined[0].dtype)
+
+    return Features(joined[0], joined[1] if len(joined) > 1 else None, "\n".join(notes), False, columns, encode)
+
+
+def _column_texts(table: Table, name: str) -> list[str]:
+    return [*map(cell_text, table.column(name))]
+
+
+def _encoded_texts(name: str, numbers: Callable[[Sequence[str]], np.ndarray], table: Table) -> np.ndarray:
+    return np.asarray(numbers(_column_texts(table, name)), np.float32)
 
 
 def _known(table: Table, drop: Sequence[str]) -> list[str]:
@@ -160,106 +196,102 @@ def _known(table: Table, drop: Sequence[str]) -> list[str]:
 # ---- words ---------------------------------------------------------------------------------------------------------
 
 
-def _from_texts(parts: Sequence[Sequence[str]]) -> tuple[np.ndarray, str]:
-    """`[n + m, d]` and how."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.utils.extmath import randomized_svd
-
+def _from_texts(parts: Sequence[Sequence[str]]) -> tuple[np.ndarray, str, Encoder]:
+    """`[n + m, d]`, how, and a function that does the same to other texts."""
     texts = [text for part in parts for text in part]
-    pairs = len(texts) <= PAIRS
-    common: dict[str, Any] = {"sublinear_tf": True, "max_features": WORDS, "min_df": 2 if len(texts) >= 100 else 1}
-    words = TfidfVectorizer(ngram_range=(1, 2 if pairs else 1), strip_accents="unicode", **common)
-    what = "words and pairs of words" if pairs else "words"
-    try:
-        counts = words.fit_transform(texts)
-    except ValueError:  # no words at all, or none twice: scripts without blanks, numbers, single letters
-        what = "groups of one to three letters"
-        words = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **(common | {"min_df": 1}))
-        counts = words.fit_transform(texts)
-    d = min(DIRECTIONS, *(size - 1 for size in counts.shape))
-    if d < 1:
-        return counts.toarray(), f"{counts.shape[1]:,} {what} by TF-IDF"
-    with one_thread_each():
-        left, sizes, _ = randomized_svd(counts, d, n_iter=7, random_state=0)
-    x = left * sizes
-    length = np.linalg.norm(x, axis=1, keepdims=True)  # what is left of a text's length says how usual its words are
-    return x / np.where(length > 0, length, 1), f"{counts.shape[1]:,} {what} by TF-IDF, in {d} numbers by SVD"
+    encode, note = fit_texts(texts)
+    return encode(texts), note, encode
 
 
 # ---- pixels --------------------------------------------------------------------------------------------------------
 
 
-def _from_pictures(parts: Sequence[Sequence[Path]]) -> tuple[np.ndarray, str]:
+def _from_pictures(parts: Sequence[Sequence[Path]]) -> tuple[np.ndarray, str, Callable[[Sequence[Path]], np.ndarray]]:
+    """`[n + m, d]`, how, and a function that does the same to other pictures."""
     from sklearn.utils.extmath import randomized_svd
 
-    paths = [path for part in parts for path in part]
-    x = np.stack([pixels(path, side=SIDE).ravel() for path in paths])
+    x = _pixels([path for part in parts for path in part])
     d = min(COMPONENTS, len(x) - 1)
     note = f"{SIDE} x {SIDE} pixels"
     if d < 1:
-        return x, note
+        return x, note, _pixels
     some = x[:: 1 + len(x) // LOOK]
     centre = some.mean(axis=0, dtype=np.float64)
     with one_thread_each():
         _, sizes, directions = randomized_svd(some - centre, min(d, len(some)), n_iter=5, random_state=0)
-        x = (x - centre) @ directions.T
+        cut = (x - centre) @ directions.T
     share = np.square(sizes).sum() / max(np.square(some - centre).sum(), 1e-12)
-    return x, f"{note}, in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
+    note += f", in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
+    return cut, note, lambda others: (_pixels(others) - centre) @ directions.T
+
+
+def _pixels(paths: Sequence[Path]) -> np.ndarray:
+    return np.stack([pixels(path, side=SIDE).ravel() for path in paths])
 
 
 # ---- embeddings ----------------------------------------------------------------------------------------------------
 
 
-def _embeddings(items: Items, targets: Items | None, name: str, folder: Path) -> Features:
+def _embeddings(
+    items: Items, targets: Items | None, name: str, folder: Path, known: Sequence[Pairing | None]
+) -> Features:
+    pairings: tuple[Pairing | None, ...] = ()
     if name in items.columns:
         x, note = _column_of_lists(items, name), f"embeddings: the column {name!r}"
         theirs = None if targets is None else _column_of_lists(targets, name)
     else:
         files = [part.strip() for part in name.split(",")]
         wanted = 1 if targets is None else 2
-        if len(files) != wanted or not all(file.endswith(".npy") for file in files):
-            known = f" (columns: {listed(items.columns)})" if items.columns else ""
+        if len(files) != wanted or not all(map(is_file, files)):
+            there = f" (columns: {listed(items.columns)})" if items.columns else ""
             raise ValueError(
-                f"features {EMBEDDINGS}{name} must name a column{known}, or "
+                f"features {EMBEDDINGS}{name} must name a column{there}, or "
                 + (
-                    "one .npy file, of the pool."
+                    "one .npy or .npz file, of the pool."
                     if targets is None
-                    else "two .npy files with a comma between, the pool's and the targets'."
+                    else "two .npy or .npz files with a comma between, the pool's and the targets'."
                 )
             )
-        x, note = _file_of_rows(_at(folder, files[0]), items), f"embeddings: {listed(files)}"
-        theirs = None if targets is None else _file_of_rows(_at(folder, files[1]), targets)
+        both = [items] if targets is None else [items, targets]
+        found = [
+            _file_of_rows(_at(folder, file), each, before)
+            for file, each, before in zip(files, both, [*known, None, None], strict=False)
+        ]
+        x, note, theirs = found[0][0], f"embeddings: {listed(files)}", found[1][0] if len(found) > 1 else None
+        pairings = tuple(pairing for _, pairing in found)
     if theirs is not None and theirs.shape[1] != x.shape[1]:
         raise ValueError(
             f"embeddings must be of one length, but the pool's have {x.shape[1]} numbers and the targets' "
             f"{theirs.shape[1]}."
         )
-    both = x if theirs is None else np.concatenate([x, theirs])
-    return _apart(len(x), both, f"{note}, {x.shape[1]} numbers each")
+    joined = x if theirs is None else np.concatenate([x, theirs])
+    columns = (name,) if name in items.columns else ()
+
+    def encode(others: Items, file: Path | None) -> np.ndarray:
+        if columns and others.table is None:
+            raise ValueError(f"{others.source} has no columns, and the model needs {name!r}. Give a table.")
+        if not columns and file is None:
+            raise ValueError(
+                f"the project's features are embeddings in a file: those of {others.source} are needed in another one."
+            )
+        found = _column_of_lists(others, name) if file is None else _file_of_rows(file, others)[0]
+        if found.shape[1] != x.shape[1]:
+            raise ValueError(
+                f"embeddings must be of one length, but the pool's have {x.shape[1]} numbers and those of "
+                f"{others.source} {found.shape[1]}."
+            )
+        return found
+
+    return replace(_apart(len(x), joined, f"{note}, {x.shape[1]} numbers each", encode, columns), pairings=pairings)
 
 
 def _at(folder: Path, name: str) -> Path:
     return Path(os.path.normpath(folder / name))
 
 
-def _file_of_rows(file: Path, items: Items) -> np.ndarray:
-    try:
-        values = np.load(file, allow_pickle=False)
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {str(file)!r}.") from None
-    except Exception as fault:  # the header is parsed as Python, and a damaged one fails in many ways
-        raise ValueError(f"{file.name} is not a whole NumPy array of numbers: {fault}") from None
-    rows = len(items) + len(items.left_out)
-    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind not in "fiu":
-        raise ValueError(f"{file.name} must hold rows of numbers [n, d].")
-    if len(values) == rows and items.kept is not None:
-        values = values[np.asarray(items.kept, np.intp)]
-    if len(values) != len(items):
-        raise ValueError(
-            f"{file.name} must have one row for each of the {rows:,} rows of {items.source}, but it has "
-            f"{len(values):,}."
-        )
-    return _finite(values, lambda row: f"{file.name}: row {row}")
+def _file_of_rows(file: Path, items: Items, known: Pairing | None = None) -> tuple[np.ndarray, Pairing | None]:
+    x, pairing = vectors_of(items, file, known=known if known is not None and known.file == file.name else None)
+    return _finite(x, lambda row: f"{file.name}: the vector of {items.ids[row]!r}"), pairing
 
 
 def _column_of_lists(items: Items, name: str) -> np.ndarray:

@@ -3,26 +3,34 @@
 import importlib
 import os
 import sys
+import uuid
+import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import cloudpickle
 import numpy as np
 
 from askwell.items import Items, open_items
-from askwell.project.features import Features, kept_features
+from askwell.items.pictures import inside
+from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings
+from askwell.project.vectors import Pairing, is_file
 from askwell.store import open_store
-from askwell.store.records import Store, StoreError
+from askwell.store.records import Record, Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
     from askwell.desk import Desk
 
-__all__ = ["CACHE", "Project", "open_project"]
+__all__ = ["CACHE", "Project", "linear_model", "open_project", "store_url"]
 
-PRIOR_SCALE = 3.0  # of logits: a typical input is about one of 20 to 1 either way
 LOST = "deleted. Bring it back, from a backup if need be; or make a new project in another folder."
+PAIRED = ("pool", "targets")  # whose vectors may be in files
+AT_ONCE = 5_000  # keys in a record
+LARGEST_TEMPLATE = 1_000_000  # bytes
 CACHE = ".askwell"  # in a project's folder: what can be made again
 
 
@@ -31,11 +39,11 @@ class Project:
     """A project that is open. Everything is made when it is first asked for, and once.
 
     `items` and `target_items` (None without targets) are what people see, `store()` and `desk()` where their answers
-    go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from.
+    go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from. A `new` one has no store yet.
     """
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings = folder, settings
+    def __init__(self, folder: Path, settings: Settings, *, new: bool = False, writable: bool = True) -> None:
+        self.folder, self.settings, self._is_new, self._writable = folder, settings, new, writable
         self._made: dict[str, Any] = {}
 
     @cached_property
@@ -63,8 +71,8 @@ class Project:
     def store(self, *, new: bool = False) -> Store:
         """The open store; `new` lets it be empty, as it is only before a project is begun."""
         if "store" not in self._made:
-            url = _store_url(self.settings.store, self.folder)
-            self._made["store"] = open_store(url) if new else _begun(url, self.settings.run)
+            url = store_url(self.settings.store, self.folder)
+            self._made["store"] = open_store(url) if new else _begun(url, self.settings.run, self._writable)
         found: Store = self._made["store"]
         return found
 
@@ -85,7 +93,9 @@ class Project:
     def targets(self) -> Targets:
         """Where x* comes from, as `askwell.Learner` takes it: the targets' inputs, the class prior, or the pool."""
         if self.settings.class_prior is not None:
-            return class_prior(dict(self.settings.class_prior))
+            # Classes may have been renamed since the settings were written.
+            named = self.desk().rules.named if "store" in self._made else str
+            return class_prior({named(name): share for name, share in self.settings.class_prior.items()})
         return as_targets(self.features()[1])
 
     def costs(self) -> np.ndarray | None:
@@ -108,17 +118,26 @@ class Project:
         """The model, as `askwell.Learner` takes it. A `module:function` is looked for in the project's folder first."""
         name = self.settings.model
         if name == "linear":
-            from askwell.models.linear import LinearModel
-
-            if self._features.alike:
-                # Five labels a class of hard texts have evidence for no scale, and the best one is then near zero.
-                return LinearModel(standardise=False, prior_scale=PRIOR_SCALE)
-            return LinearModel(reference=self.features()[0])
+            return linear_model(self.features()[0], alike=self._features.alike)
         if name == "forest":
             from askwell.models.forest import forest
 
             return forest()
         return _gp(self._features) if name == "gp" else _called(name, self.folder)
+
+    def template(self) -> str | None:
+        """The Jinja template that draws an item; from the project's folder only, since the page shows what it says."""
+        name = self.settings.template
+        if name is None:
+            return None
+        try:
+            file = inside(self.folder, name)
+            if file.stat().st_size > LARGEST_TEMPLATE:
+                raise ValueError(f"it is larger than {LARGEST_TEMPLATE // 10**6} MB")
+            return file.read_text("utf-8")
+        except (ValueError, OSError) as fault:  # what is no UTF-8 is a ValueError too
+            said = str(fault).removesuffix(".")
+            raise ValueError(f"template must be a UTF-8 file in the project's folder, but: {said}.") from None
 
     @property
     def features_note(self) -> str:
@@ -141,17 +160,74 @@ class Project:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def encoder(self) -> Features:
+        """The features with their way of encoding other items, which no cache keeps: made from the pool once more."""
+        if self._features.encode is not None:
+            return self._features
+        if "encoder" not in self._made:
+            made = make_features(self.items, self.target_items, self.settings.features, **self._making())
+            self._made["encoder"] = made
+        found: Features = self._made["encoder"]
+        return found
+
+    def keep_pairings(self) -> None:
+        """Store whose the vectors in files are, if that is not what is stored."""
+        if not any(self._features.pairings):
+            return
+        for of, now, before in zip(PAIRED, self._features.pairings, self._pairings(), strict=False):
+            if now is None or now == before:
+                continue
+            records = [
+                Record(
+                    uuid.uuid4().hex,
+                    self._pairing_run,
+                    of,
+                    None,
+                    {"file": now.file, "sha256": now.sha256, "first": first, "keys": now.keys[first : first + AT_ONCE]},
+                )
+                for first in range(0, len(now.keys), AT_ONCE)
+            ]
+            self.store().append(records)
+
+    def _pairings(self) -> tuple[Pairing | None, ...]:
+        """Whose the vectors in files are, by the store: of the pool and of the targets."""
+        found: dict[str, Pairing] = {}
+        for record in self.store().read(self._pairing_run):
+            body, before = record.body, found.get(record.kind)
+            keys = (before.keys if before is not None and body["first"] else ()) + tuple(body["keys"])
+            found[record.kind] = Pairing(body["file"], body["sha256"], keys)
+        return tuple(found.get(of) for of in PAIRED)
+
+    @property
+    def _pairing_run(self) -> str:
+        return f"{self.settings.run}: vectors"
+
     @cached_property
     def _features(self) -> Features:
+        """With files of vectors, what they were paired with is looked up, and kept if it is new."""
+        if not _has_files(self.settings.features) or self._is_new:
+            return self._made_features(())
+        before = self._pairings()
+        found = self._made_features(before)
+        self.__dict__["_features"] = found
+        self.keep_pairings()
+        first = next(iter(found.pairings), None)
+        if before[0] is None and first is not None:
+            warnings.warn(
+                f"the order of the rows of {self.items.source} is kept with this project from now on, so that the "
+                f"vectors of {first.file} stay with their rows.",
+                stacklevel=2,
+            )
+        return found
+
+    def _made_features(self, known: Sequence[Pairing | None]) -> Features:
+        kept = self.folder / CACHE / "features.npz"
+        wanted = self.settings.features
+        return kept_features(self.items, self.target_items, wanted, **self._making(), kept=kept, known=known)
+
+    def _making(self) -> dict[str, Any]:
         wanted = self.settings
-        return kept_features(
-            self.items,
-            self.target_items,
-            wanted.features,
-            drop=[name for name in (wanted.label, wanted.cost) if name is not None],
-            folder=self.folder,
-            kept=self.folder / CACHE / "features.npz",
-        )
+        return {"drop": [name for name in (wanted.label, wanted.cost) if name is not None], "folder": self.folder}
 
     def _reading(self) -> dict[str, Any]:
         wanted = self.settings
@@ -163,30 +239,37 @@ class Project:
         }
 
 
-def open_project(folder: str | Path) -> Project:
-    """The project in a folder."""
+def _has_files(features: str | tuple[str, ...]) -> bool:
+    """Whether features are vectors in files."""
+    return isinstance(features, str) and features.startswith(EMBEDDINGS) and is_file(features)
+
+
+def open_project(folder: str | Path, *, writable: bool = True) -> Project:
+    """The project in a folder; one that is not to be `writable` may lie on a disk that cannot be written."""
     place = Path(folder)
     if place.name == FILE:
         place = place.parent
-    return Project(place.absolute(), read_settings(place.absolute() / FILE))
+    return Project(place.absolute(), read_settings(place.absolute() / FILE), writable=writable)
 
 
 # ---- models and stores ---------------------------------------------------------------------------------------------
 
 
-def _store_url(url: str, folder: Path) -> str:
+def store_url(url: str, folder: Path) -> str:
     """A file's URL with the file's full path: as written it is seen from the project's folder."""
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////") and len(url) > len("sqlite:///"):
         return f"sqlite:///{folder / url.removeprefix('sqlite:///')}"
     return url
 
 
-def _begun(url: str, run: str) -> Store:
+def _begun(url: str, run: str, writable: bool) -> Store:
     """The store of a project that was begun: an empty one in its place would look as if nobody had ever labelled."""
     file = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not file.exists():
         raise StoreError(f"the store of this project, {str(file)!r}, is not there. Usual cause: it was moved or {LOST}")
-    store = open_store(url)
+    if not writable and url.startswith("sqlite:///"):  # what can be written is opened as ever: it may be in use
+        writable = all(os.access(place, os.W_OK) for place in (file, file.parent))
+    store = open_store(url, writable=writable)
     if run in store.runs():
         return store
     store.close()
@@ -194,6 +277,13 @@ def _begun(url: str, run: str) -> Store:
         f"the store of this project has no records of its run {run!r}. Usual cause: the database was emptied, or "
         f"[store] in {FILE} names another than the project began with, or it was {LOST}"
     )
+
+
+def linear_model(x: np.ndarray, *, alike: bool) -> Any:
+    """The linear model of inputs `[n, d]`: numbers that are parts of one thing, in one unit, are left as they are."""
+    from askwell.models.linear import LinearModel
+
+    return LinearModel(standardise=False) if alike else LinearModel(reference=x)
 
 
 def _gp(features: Features) -> Any:
@@ -208,8 +298,12 @@ def _gp(features: Features) -> Any:
 
 
 def _called(name: str, folder: Path) -> Any:
-    """What `module:function` returns; the module may lie in the project's folder."""
+    """What `module:function` returns; the module may lie in the project's folder.
+
+    Nobody else looks for modules there. The processes of an engine get those of the folder with the model.
+    """
     module, _, function = name.partition(":")
+    before = {*sys.modules}
     sys.path.insert(0, str(folder))
     try:
         thing: Any = importlib.import_module(module)
@@ -223,4 +317,7 @@ def _called(name: str, folder: Path) -> Any:
         raise ValueError(f"model {name!r} names no function: {module} has no {function}.") from None
     finally:
         sys.path.remove(str(folder))
+    for new in {*sys.modules} - before:
+        if str(getattr(sys.modules[new], "__file__", None) or "").startswith(f"{folder}{os.sep}"):
+            cloudpickle.register_pickle_by_value(sys.modules[new])
     return thing()

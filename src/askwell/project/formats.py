@@ -7,12 +7,15 @@ be read), so that no row is lost in silence.
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from askwell.tables.reading import parsed_json
+from askwell.tables.separated import allow_long_cells
 from askwell.tables.table import listed
 
 __all__ = [
@@ -21,10 +24,12 @@ __all__ = [
     "Found",
     "csv_bytes",
     "format_of",
+    "iso_time",
     "json_bytes",
     "parquet_bytes",
     "read_rows",
     "studio_bytes",
+    "write_whole",
 ]
 
 Format: TypeAlias = Literal["csv", "jsonl", "parquet", "label-studio"]
@@ -36,8 +41,13 @@ SUFFIXES = {
     **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"},
     ".json": "label-studio",
 }
-FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # what a spreadsheet may take for a formula, and what was made safe already
-NUMBERS = ("at", "seconds", "agreement")
+# What a spreadsheet may take for a formula: at the start of a cell, and after what it may take for the end of one (in
+# many places of the world the separator is ;). What was made safe already looks like it, so it is made safe once more.
+FORMULA = re.compile(r"(?:^|(?<=[;|\t\r\n]))(?=['\"\s\u200b-\u200f\u2060\ufeff\x00-\x1f]*[=+\-@＝＋－＠﹦﹢﹣﹫])")
+SAFE = re.compile(FORMULA.pattern + "'")
+BREAK = re.compile(r"'*[\t\r\n]")
+NUMBERS = ("seconds", "agreement")
+LAST_TIME = 253_402_300_799.0  # unix seconds: the end of the year 9999, the last that has a name in ISO 8601
 OURS = ("who", "at", "reason", "key")  # what Label Studio has no place for
 
 
@@ -54,27 +64,49 @@ def format_of(file: Path, asked: str | None) -> str:
     return found
 
 
+def iso_time(at: float) -> str:
+    """Unix seconds as an ISO 8601 time in UTC, to the microsecond.
+
+    >>> iso_time(1.5e9)
+    '2017-07-14T02:40:00.000000Z'
+    """
+    found = datetime.fromtimestamp(min(at, LAST_TIME), UTC)
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 # ---- writing -------------------------------------------------------------------------------------------------------
 
 
 def csv_bytes(names: Sequence[str], rows: Iterable[Mapping[str, Any]], *, safe: bool) -> bytes:
-    """A CSV; with `safe`, cells that a spreadsheet would run (= + - @ TAB CR LF) begin with a '.
+    """A CSV, all cells in quotation marks; with `safe`, a ' stands before what a spreadsheet would run as a formula.
 
-    So does a cell that looks like one made safe, and reading takes one ' off: nothing is lost.
+    That is what begins with = + - @ (blanks aside), at the start of a cell or after ; | TAB or a line break, whatever
+    the separator of the spreadsheet is. What looks as if it were made safe already gets one more, and reading takes
+    them off: nothing is lost.
 
-    >>> csv_bytes(["id", "label"], [{"id": "=1+1", "label": None}], safe=True)
-    b"id,label\\r\\n'=1+1,\\r\\n"
+    >>> print(csv_bytes(["id", "label"], [{"id": "=1+1", "label": None}], safe=True).decode(), end="")
+    "id","label"
+    "'=1+1",""
     """
     text = io.StringIO()
-    lines = csv.writer(text)  # ends lines with CR LF, and so quotes both where they stand in a cell
+    lines = csv.writer(text, quoting=csv.QUOTE_ALL)
     lines.writerow(names)
     for row in rows:
         cells = ["" if row[name] is None else str(row[name]) for name in names]
-        lines.writerow(f"'{cell}" if safe and FORMULA.match(cell) else cell for cell in cells)
+        lines.writerow(_made_safe(cell) if safe else cell for cell in cells)
     try:
         return text.getvalue().encode()
     except UnicodeEncodeError:
         raise ValueError("CSV cannot hold half of a surrogate pair, which one answer has. Try .jsonl.") from None
+
+
+def _made_safe(cell: str) -> str:
+    cell = FORMULA.sub("'", cell)
+    return f"'{cell}" if BREAK.match(cell) else cell
+
+
+def _as_it_was(cell: str) -> str:
+    return SAFE.sub("", cell[1:] if cell[:1] == "'" and BREAK.match(cell) else cell)
 
 
 def json_bytes(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -99,9 +131,13 @@ def parquet_bytes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> by
 
     def column(name: str) -> Any:
         values = [row[name] for row in rows]
-        if name == "label" and any(value is not None for value in values):
+        if name in ("label", "class") and any(value is not None for value in values):
             return pa.array(values)
-        kind = pa.float64() if name in NUMBERS else pa.int64() if name == "labels" else pa.string()
+        if name == "at":
+            times = [None if value is None else datetime.fromisoformat(value) for value in values]
+            return pa.array(times, pa.timestamp("us", "UTC"))
+        number = name in NUMBERS or any(isinstance(value, float) for value in values)
+        kind = pa.float64() if number else pa.int64() if name == "labels" else pa.string()
         return pa.array(values, kind)
 
     sink = pa.BufferOutputStream()
@@ -130,11 +166,22 @@ def studio_bytes(rows: Iterable[Mapping[str, Any]], shown: Mapping[str, tuple[st
                 "was_cancelled": skipped,
                 "ground_truth": False,
                 "lead_time": row["seconds"],
-                "created_at": datetime.fromtimestamp(row["at"], UTC).isoformat(),
+                "created_at": datetime.fromisoformat(row["at"]).isoformat(),
                 "askwell": {name: row[name] for name in OURS},
             }
         )
     return json.dumps(list(tasks.values()), indent=1, allow_nan=False).encode()
+
+
+def write_whole(file: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all; an old one stays until then."""
+    draft = file.with_name(f".{file.name}.new")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, file)
+    except OSError as fault:
+        draft.unlink(missing_ok=True)
+        raise ValueError(f"path must be a file that can be written, but {str(file)!r}: {fault.strerror}.") from None
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -154,6 +201,7 @@ def read_rows(file: Path, format: str, *, safe: bool) -> list[Found]:
 
 def _read_csv(file: Path, safe: bool) -> Iterator[Found]:
     text = _text(file)
+    allow_long_cells()
     first = text.split("\n", 1)[0].strip().replace('"', "")
     delimiter = max(",;\t|", key=lambda mark: len({"id", "label"} & {*first.split(mark)}))
     names: list[str] | None = None
@@ -167,7 +215,7 @@ def _read_csv(file: Path, safe: bool) -> Iterator[Found]:
             elif len(cells) != len(names):
                 yield f"{file.name}:{number}", f"a row must have {len(names)} values, but this has {len(cells)}."
             else:
-                told = [cell[1:] if safe and cell[:1] == "'" and FORMULA.match(cell) else cell for cell in cells]
+                told = [_as_it_was(cell) for cell in cells] if safe else cells
                 found = dict(zip(names, told, strict=True))
                 yield (
                     f"{file.name}:{number}",
@@ -185,7 +233,7 @@ def _read_json_lines(file: Path) -> Iterator[Found]:
     for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         if line.strip():
             try:
-                row = json.loads(line)
+                row = parsed_json(line)
                 yield f"{file.name}:{number}", row if isinstance(row, dict) else "a line must be a JSON object."
             except (ValueError, RecursionError):
                 yield f"{file.name}:{number}", "this line is not JSON."
@@ -199,7 +247,11 @@ def _read_parquet(file: Path) -> Iterator[Found]:
     except pa.ArrowException as fault:
         raise ValueError(f"{file.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
     _check_names(file, table.column_names)
-    yield from ((f"{file.name}:{number}", row) for number, row in enumerate(table.to_pylist(), 1))
+    for number, row in enumerate(table.to_pylist(), 1):
+        if isinstance(row.get("at"), datetime):
+            at = row["at"] if row["at"].tzinfo else row["at"].replace(tzinfo=UTC)
+            row["at"] = iso_time(at.timestamp())
+        yield f"{file.name}:{number}", row
 
 
 def _read_studio(file: Path) -> Iterator[Found]:

@@ -3,6 +3,7 @@
 The same labels and the same seed give the same plan, whoever answered in whatever order.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -12,21 +13,21 @@ import numpy as np
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
 from askwell.knowledge import Knowledge, learn, spread_out
-from askwell.models.protocol import Model, Posterior, fit_model
+from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
 from askwell.pool import Pool
 from askwell.project.estimate import Estimate, cross_validated, held_out
-from askwell.scoring import Question, best_items, score_items
+from askwell.scoring import Question, best_items, flat_warning, score_items
 from askwell.seeds import rng_for
 from askwell.selection import SHORTLIST, Candidates, select
 from askwell.targets import Targets, effective_size
 
-__all__ = ["Change", "Line", "Plan", "plan_round"]
+__all__ = ["Change", "Line", "Plan", "fit_labels", "plan_round"]
 
 BATCHES = 10  # of questions in the queue, at least
 QUEUE = 200  # questions in the queue, at least
 JOINTLY = 3  # batches that are chosen together: people are seldom further ahead of the model than that
 EXPLAINED = 30  # questions at the head that say which targets they inform
-INFORMED = 5  # targets that each of them names
+INFORMED = 6  # targets that each of them names: one may turn out to be the item itself
 SOME = 500  # candidates that the signal is judged by
 BEFORE = 50  # labels: what they changed is asked of a model without the last so many
 
@@ -96,7 +97,7 @@ def plan_round(
     ...     LinearModel(draws=50), as_pool(x), given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0, size=3
     ... )
     >>> len(plan.queue), {0, 1} & {line.position for line in plan.queue}, len(plan.queue[0].informs), plan.gain > 0
-    (58, set(), 5, True)
+    (58, set(), 6, True)
     """
     judging = {int(position) for position in judges}
     learnt = {position: label for position, label in labels.items() if position not in judging}
@@ -126,6 +127,25 @@ def plan_round(
         _signal(known.question),
         _change(fits, known, learnt, rng("earlier fit")),
     )
+
+
+def fit_labels(
+    model: Model,
+    pool: Pool,
+    labels: Mapping[int, Any],
+    *,
+    classes: Sequence[Any],
+    seed: int,
+    judges: Sequence[int] = (),
+) -> Posterior:
+    """The posterior that `plan_round` makes its plan by, given the same labels and the same seed."""
+    judging = {*judges}
+    learnt = {position: label for position, label in labels.items() if position not in judging}
+    if len(said := {*learnt.values()}) < 2:
+        have = f"all {len(learnt):,} labels are {min(said)!r}" if said else "there is no label"
+        held = f" to learn from ({len(labels):,} to judge by)" if len(labels) > len(learnt) and not said else ""
+        raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}{held}. Label more first.")
+    return _Fits(model, pool, classes).fit(learnt, rng_for(seed, len(learnt), "fit"))
 
 
 @final
@@ -177,9 +197,11 @@ def _ranked(
     taken = int((~free[question.asked]).sum())
     if cost is None:
         positions, worth = best_items(question, score, max(room, SHORTLIST) + taken, engine=engine)
+        if (flat := flat_warning(question, score, worth)) is not None:
+            warnings.warn(flat, stacklevel=2)
     else:
         positions, worth = question.asked, score_items(question, score) / cost[question.asked]
-    order = np.argsort(-worth, kind="stable")
+    order = question.order(positions, worth)
     order = order[free[positions[order]]][: max(room, SHORTLIST)]
     positions, worth = positions[order], worth[order]
     head = np.arange(ahead)
@@ -242,7 +264,7 @@ def _gain(
     if hasattr(question.posterior, "epig"):  # in closed form: no draws, no noise
         return float(np.mean(question.posterior.epig(x, question.targets, weights=question.weights))), 0.0
     other = fits.fit(learnt, rng)
-    probs, target_probs = np.asarray(other.predict(x)), np.asarray(other.predict(question.targets))
+    probs, target_probs = predicted(other, x), predicted(other, question.targets)
     if probs.shape[1] < 2:
         return None, None
     gain = np.mean(epig_corrected(probs, target_probs, weights=question.weights))
@@ -263,7 +285,7 @@ def _change(fits: _Fits, known: Knowledge, learnt: Mapping[int, Any], rng: np.ra
     before = dict(list(learnt.items())[:-BEFORE])
     if len(set(before.values())) < 2:
         return None
-    earlier = np.asarray(fits.fit(before, rng).predict(known.sample.x)).mean(axis=1).argmax(axis=1)
+    earlier = mean_predict(fits.fit(before, rng), known.sample.x).argmax(axis=1)
     belief = np.asarray(known.question.target_probs).mean(axis=1)  # [m, c]
     won = belief.max(axis=1) - belief[np.arange(len(belief)), earlier]
     weights = np.ones(len(belief)) if known.sample.weights is None else known.sample.weights

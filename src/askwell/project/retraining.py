@@ -18,12 +18,13 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, final
 
+from askwell.desk.progress import has_model
 from askwell.desk.state import DeskState
 from askwell.project.folder import open_project
 from askwell.project.rounds import train_round
 from askwell.store.records import Conflict, Record, Store, StoreError
 
-__all__ = ["Retraining", "main", "took_turn"]
+__all__ = ["Retraining", "main", "took_turn", "training_since"]
 
 LIMIT = 900.0  # seconds that a round may take
 LOOK = 1.0  # seconds between two looks at the records
@@ -38,9 +39,10 @@ LOW = 10  # how nice the process is
 class Retraining:
     """Trains a project's model after every so many new labels, or so many seconds if there is a new one.
 
-    The first round begins at once. `store` is the project's, if it is open in this process already: one connection is
-    better than two. `status()` is for a page to show. A round that fails, dies, or takes longer than
-    `limit_seconds` is recorded as failed, and tried again after new labels.
+    The first round begins at once, and the first with a model as soon as two classes have labels. `store` is the
+    project's, if it is open in this process already: one connection is better than two. `status()` is for a page to
+    show. A round that fails, dies, or takes longer than `limit_seconds` is recorded as failed, and tried again after
+    new labels.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class Retraining:
                 stdin=subprocess.PIPE,  # never written to: its end tells the process that we are gone
                 stdout=subprocess.DEVNULL,
                 stderr=said,
+                env=os.environ | _safely(),
                 start_new_session=True,
             )
             try:
@@ -186,16 +189,26 @@ class Retraining:
         known = next((int(body["changes"]) for body in reversed(self._state.rounds) if "changes" in body), 0)
         return max(0, self._state.changes - max(known, self._tried))
 
+    def _first_model(self) -> bool:
+        """Whether there could be a model, and there is none yet: people are asked at random meanwhile."""
+        return not any(map(has_model, self._state.rounds)) and sum(n > 0 for n in self._state.uses.values()) > 1
+
     def _wait(self, now: float) -> float | None:
         """Seconds until the next round if no more labels come; None: it waits for labels."""
         again = 0 < self._faults <= RETRIES
-        if self._tried < 0 or again or self._new() >= self._every:
+        if self._tried < 0 or again or self._new() >= self._every or (self._new() and self._first_model()):
             wait = 0.0
         elif self._new() == 0:
             return None
         else:
             wait = self._begun + self._seconds - now
         return max(0.0, wait, self._pause_until - now)
+
+
+def _safely() -> dict[str, str]:
+    """An environment in which no module is taken from where the server was started, maybe the project's folder."""
+    named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # "" is that place, too
+    return {"PYTHONPATH": os.pathsep.join(named), "PYTHONSAFEPATH": "1"}
 
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:
@@ -247,6 +260,17 @@ def took_turn(store: Store, run: str) -> bool:
         except Conflict:
             continue
         return True
+
+
+def training_since(store: Store, run: str) -> float | None:
+    """When the training that is going on, in whichever process, began (unix seconds); None if there is none.
+
+    >>> from askwell.store import open_store
+    >>> training_since(open_store(None), "main") is None
+    True
+    """
+    past = store.read(f"{run}: training")
+    return past[-1].at if past and store.alive(str(past[-1].body["session"])) else None
 
 
 def _turn(store: Store, run: str) -> tuple[int, bool]:

@@ -11,14 +11,15 @@ import numpy as np
 
 from askwell.desk import Desk, Suggested
 from askwell.models import as_model
+from askwell.models.protocol import Posterior
 from askwell.pool import as_pool
 from askwell.project.advice import forecast, points_of, stop_advice
 from askwell.project.estimate import judging_order
 from askwell.project.folder import Project
-from askwell.project.planning import Plan, plan_round
+from askwell.project.planning import Plan, fit_labels, plan_round
 from askwell.store.records import StoreError
 
-__all__ = ["train_round"]
+__all__ = ["learned_posterior", "train_round"]
 
 
 def train_round(project: Project, *, engine: Any = None) -> None:
@@ -51,31 +52,46 @@ def train_round(project: Project, *, engine: Any = None) -> None:
     desk.put_round(report, queue=queue)
 
 
+def learned_posterior(project: Project) -> Posterior:
+    """What the project's model believes after the labels there are: as in a round, without its plan and its record."""
+    pool = as_pool(project.features()[0], ids=project.items.ids)
+    return fit_labels(as_model(project.model()), pool, **_lesson(project))
+
+
+def _lesson(project: Project) -> dict[str, Any]:
+    """What there is to learn from: labels by position, classes, and which items are only to judge by."""
+    settings, items, desk = project.settings, project.items, project.desk()
+    labels = {items.position(item): said.label for item, said in desk.labels().items()}
+    named = desk.rules.classes or settings.classes
+    classes = [*named, *sorted({*labels.values()} - {*named}, key=str)]
+    judges = judging_order(len(items), float(settings.held_out), seed=settings.seed).tolist()
+    return {"labels": labels, "classes": classes, "seed": settings.seed, "judges": judges}
+
+
 def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], list[Suggested]]:
     """(what a round found, the queue)."""
     settings, items, rules = project.settings, project.items, desk.rules
-    changes, told = desk.changes, desk.labels()
-    labels = {items.position(item): said.label for item, said in told.items()}
-    named = rules.classes or settings.classes
-    classes = [*named, *sorted({*labels.values()} - {*named}, key=str)]
-    x, share = project.features()[0], float(settings.held_out)
+    changes, told, lesson = desk.changes, desk.labels(), _lesson(project)
     plan = plan_round(
         as_model(project.model()),
-        as_pool(x, ids=items.ids),
+        as_pool(project.features()[0], ids=items.ids),
         project.targets(),
-        labels,
-        classes=classes,
-        seed=settings.seed,
+        **lesson,
         size=settings.batch,
         score=settings.score,
         cost=project.costs(),
-        judges=judging_order(len(items), share, seed=settings.seed).tolist(),
-        share=share,
+        share=float(settings.held_out),
         engine=engine,
     )
     wanting = [item for item, said in told.items() if rules.needed([*said.votes.values()])]
     queue = [Suggested(item) for item in wanting] + _suggested(project, plan)
-    report = {"labels": len(labels), "changes": changes, "model": settings.model, "signal": plan.signal}
+    report = {
+        "labels": len(lesson["labels"]),
+        "changes": changes,
+        "model": settings.model,
+        "trained": plan.targets is not None,
+    }
+    report |= {"signal": plan.signal}
     report |= {"gain": plan.gain, "noise": plan.noise, "change": None if plan.change is None else asdict(plan.change)}
     report |= {"estimate": plan.estimates[0].body() if plan.estimates else None}
     if len(plan.estimates) > 1:
@@ -84,12 +100,16 @@ def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], l
 
 
 def _suggested(project: Project, plan: Plan) -> list[Suggested]:
-    """The queue by ids."""
+    """The queue by ids. Where targets are drawn from the pool, an item is no reason for itself."""
     names, ids = _target_names(project, plan), project.items.ids
-    return [
-        Suggested(ids[line.position], line.score, tuple((names[place], nats) for place, nats in line.informs))
-        for line in plan.queue
-    ]
+    own = project.target_items is None
+    queue = []
+    for line in plan.queue:
+        item = ids[line.position]
+        why = {names[place]: nats for place, nats in line.informs[::-1]}  # of equal ones the first is named, once
+        reasons = [(name, why[name]) for name in reversed(why) if not (own and name == item)]
+        queue.append(Suggested(item, line.score, tuple(reasons)))
+    return queue
 
 
 def _target_names(project: Project, plan: Plan) -> dict[int, str]:

@@ -206,7 +206,7 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
         ),
     ),
     "start": (
-        "The rules at the start. From then on they are in the store: change them on the page, not here.",
+        "The rules at the start. From then on they are in the store: change them with askwell rules or on the page.",
         (
             _Line("classes", "in the order of their keys 1, 2, 3, ..."),
             _Line("budget", "labels in all; without it no end", "500"),

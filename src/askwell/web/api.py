@@ -1,27 +1,31 @@
 """The JSON routes: what the page's scripts talk to, and any program that labels. Nothing changes by GET."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from askwell.desk import Desk, Receipt, Rules, Task
+from askwell.desk import Answer, Desk, Receipt, Rules, Task
+from askwell.desk.rules import Changes
 from askwell.items import ShownImage
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals
-from askwell.web.view import Card, Picture, Viewer, excerpt
+from askwell.web.view import Card, Viewer
 
-__all__ = ["changed_classes", "router"]
+__all__ = ["changed_rules", "router"]
 
 MOST_TASKS = 20  # that one person may hold through this page
 MOST_CLASSES = 500
+PIECE = 64 * 1024  # bytes of a picture that are sent at once
 
 Key: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
 Lease: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 Item: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 Label: TypeAlias = Annotated[str, line(100)]
+MOST = 2**53  # whole numbers that every client of JSON can say
 
 
 class Sent(BaseModel):
@@ -48,10 +52,14 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole)]
+
+
 class Ask(Sent):
-    """How many items to hold, those held already included."""
+    """How many items to hold, those held already included; and leases to give back first, for better items."""
 
     size: Annotated[int, Field(ge=1, le=MOST_TASKS), BeforeValidator(_whole)] = 1
+    instead: Annotated[list[Lease], Field(max_length=2 * MOST_TASKS)] = []
 
 
 class Reason(BaseModel):
@@ -80,6 +88,7 @@ class Questions(BaseModel):
 
     tasks: list[Question]
     closed: str | None
+    round: int | None = Field(description="of the model that ranked them; null before the first")
 
 
 class Leases(Sent):
@@ -102,6 +111,10 @@ class Labelled(Sent):
     label: Label
     token: Lease | None = None
     seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
+    rules: Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_whole)] | None = Field(
+        default=None,
+        description="`version` of the rules that the person saw: the label means the class that had this name then",
+    )
 
 
 class Skipped(Sent):
@@ -121,6 +134,38 @@ class Stored(BaseModel):
     kept: Literal["counted", "extra", "late", "again"]
     labels: int
     needed: int
+    corrects: str | None = Field(description="the person's own label before, which this one takes the place of")
+    round: int | None = Field(description="of the model that ranks the items now: if it is new, ask for other items")
+
+
+class Given(BaseModel):
+    """An answer of the person that is in force, with what was shown in a line. `at` is in unix seconds."""
+
+    item: str
+    kind: Literal["label", "skip"]
+    label: str | None
+    reason: str
+    at: float
+    seq: int = Field(description="for `before`")
+    text: str
+    picture: str | None
+    there: bool = Field(description="whether the item is still in the pool")
+
+
+class Answers(BaseModel):
+    """Answers, newest first."""
+
+    answers: list[Given]
+    more: bool = Field(description="whether there are older ones")
+
+
+class Shown(BaseModel):
+    """An item as it is shown, and the person's own label for it."""
+
+    item: str
+    card: Card
+    labels: int = Field(description="labels it has by others")
+    label: str | None
 
 
 class Undo(Sent):
@@ -153,6 +198,7 @@ class RulesNow(BaseModel):
     most_labels: int
     lease_seconds: float
     budget: int | None
+    version: int = Field(description="send it with answers")
 
 
 class Renaming(Sent):
@@ -163,10 +209,16 @@ class Renaming(Sent):
 
 
 class RulesChange(Sent):
-    """Classes to add at the end, and classes to rename."""
+    """What is to change; what is not named stays. Classes can be removed while no label uses them."""
 
+    classes: Annotated[list[Label], Field(max_length=MOST_CLASSES)] | None = Field(
+        default=None, description="the whole list, in order; or name only what is added, removed, renamed"
+    )
     add: Annotated[list[Label], Field(max_length=50)] = []
     rename: Annotated[list[Renaming], Field(max_length=50)] = []
+    remove: Annotated[list[Label], Field(max_length=50)] = []
+    budget: Count | None = Field(default=None, description="labels of all people together; null: no end")
+    labels_per_item: Count = Field(default=1, description="by different people")
 
 
 class Progressing(BaseModel):
@@ -193,8 +245,11 @@ def sign_in(request: Request, response: Response, here: Here, sent: SignIn) -> P
 @router.post("/next", responses=refusals(400, 401, 422, 503), summary="Items to label")
 def next_items(here: Here, who: Who, sent: Ask) -> Questions:
     """Lease items: first those the person holds already, then new ones, the most informative first."""
+    if sent.instead:
+        here.desk.release(who, sent.instead)
     tasks = here.desk.next(who, size=sent.size)
-    return Questions(tasks=[_question(here, task) for task in tasks], closed=_closed(here, who, tasks))
+    closed = _closed(here, who, tasks)
+    return Questions(tasks=[_question(here, task) for task in tasks], closed=closed, round=here.desk.round)
 
 
 @router.post("/renew", responses=refusals(400, 401, 422, 503), summary="Still there")
@@ -214,7 +269,39 @@ def answer(here: Here, who: Who, sent: Labelled) -> Stored:
     """Stored before it is acknowledged. Send it again with the same key until it is."""
     item = _known(here, sent.item)
     with conflicts():
-        return _stored(here.desk.answer(who, item, sent.label, key=sent.key, token=sent.token, seconds=sent.seconds))
+        return _stored(
+            here.desk.answer(
+                who, item, sent.label, key=sent.key, token=sent.token, seconds=sent.seconds, rules=sent.rules
+            )
+        )
+
+
+@router.get("/answers", responses=refusals(401, 422, 503), summary="One's own answers")
+def answers(
+    here: Here,
+    who: Who,
+    *,
+    before: Annotated[int, Query(ge=0, le=MOST)] = MOST,
+    size: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Answers:
+    """Those in force, newest first; `before` is the `seq` of one: older ones. A second answer corrects the first."""
+    found = here.desk.latest(who, size=size + 1, before=before)
+    return Answers(answers=[_given(here.pool, said) for said in found[:size]], more=len(found) > size)
+
+
+@router.post("/given", responses=refusals(400, 401, 422, 503), summary="Whose tokens these are")
+def given(here: Here, who: Who, sent: Leases) -> Held:
+    """Those of the tokens that this project ever gave to the person: so a browser knows which answers are for it."""
+    return Held(held=here.desk.gave(who, sent.tokens))
+
+
+@router.get("/item", responses=refusals(401, 404, 422, 503), summary="An item, to look at it again")
+def item(here: Here, who: Who, *, item: Annotated[Item, Query()]) -> Shown:
+    """Nothing is leased: answering it corrects what one has said."""
+    found = here.desk.labels().get(_known(here, item))
+    votes = {} if found is None else dict(found.votes)
+    mine = votes.pop(who, None)
+    return Shown(item=item, card=here.pool.card(item), labels=len(votes), label=None if mine is None else str(mine))
 
 
 @router.post("/skips", responses=refusals(400, 401, 404, 409, 422, 503), summary="Skip an item")
@@ -243,13 +330,19 @@ def rules(here: Here, who: Who) -> RulesNow:
     return _rules(here.desk.rules)
 
 
-@router.patch("/rules", responses=refusals(400, 401, 409, 422, 503), summary="Add and rename classes")
+@router.patch("/rules", responses=refusals(400, 401, 409, 422, 503), summary="Change classes, budget, labels per item")
 def change_rules(here: Here, who: Who, sent: RulesChange) -> RulesNow:
-    """For everybody. A renamed class keeps its labels."""
+    """For everybody. A renamed class keeps its labels; one that labels use cannot be removed."""
+    changes: Changes = {"added": sent.add, "removed": sent.remove}
+    changes["renamed"] = {name.old: name.new for name in sent.rename}
+    if sent.classes is not None:
+        changes["classes"] = sent.classes
+    if "budget" in sent.model_fields_set:
+        changes["budget"] = sent.budget
+    if "labels_per_item" in sent.model_fields_set:
+        changes["labels_per_item"] = sent.labels_per_item
     with conflicts():
-        return _rules(
-            changed_classes(here.desk, who, add=sent.add, rename={name.old: name.new for name in sent.rename})
-        )
+        return _rules(changed_rules(here.desk, who, changes))
 
 
 @router.get("/progress", responses=refusals(401, 503), summary="How it goes")
@@ -268,8 +361,10 @@ def picture(
     here: Here, who: Who, *, item: Annotated[Item, Query()], of: Annotated[Literal["pool", "targets"], Query()] = "pool"
 ) -> Response:
     """Only what the project's items name is ever read; a path is not a name."""
-    content, kind = _picture(here.pool if of == "pool" else here.targets, item)
-    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+    file, kind = _picture(here.pool if of == "pool" else here.targets, item)
+    size = os.fstat(file.fileno()).st_size
+    headers = {"Cache-Control": "private, max-age=3600", "Content-Length": str(size)}
+    return StreamingResponse(_pieces(file, size), media_type=kind, headers=headers)
 
 
 @router.get("/openapi.json", responses=refusals(401), summary="This documentation")
@@ -287,19 +382,15 @@ def _closed(here: Service, who: str, tasks: list[Task]) -> str | None:
 
 def _known(here: Service, item: str) -> str:
     if item not in here.pool.items:
-        raise HTTPException(404, f"There is no item {item[:80]!r}.")
+        raise HTTPException(404, f"There is no item {item[:80]!r} in the pool.")
     return item
 
 
-def changed_classes(desk: Desk, who: str, *, add: list[str], rename: Mapping[str, str]) -> Rules:
-    """The rules after some classes were added at the end and others renamed."""
-    names = [rename.get(name, name) for name in desk.rules.classes]
-    names += [name for name in add if name not in names]
-    if len(names) > MOST_CLASSES:
+def changed_rules(desk: Desk, who: str, changes: Changes) -> Rules:
+    """The rules after some changes, of no more classes than a page can show."""
+    if len({*(changes.get("classes") or desk.rules.classes), *changes.get("added", ())}) > MOST_CLASSES:
         raise ValueError(f"a project may have at most {MOST_CLASSES} classes.")
-    if missing := [name for name in rename if name not in desk.rules.classes]:
-        raise ValueError(f"there is no class {missing[0]!r} to rename.")
-    return desk.set_rules(who, classes=names, renamed=dict(rename))
+    return desk.set_rules(who, **changes)
 
 
 def _question(here: Service, task: Task) -> Question:
@@ -317,13 +408,30 @@ def _question(here: Service, task: Task) -> Question:
 def _reason(targets: Viewer | None, target: str, nats: float) -> Reason:
     if targets is None or target not in targets.items:
         return Reason(target=target, nats=nats, text="")
-    card = targets.card(target)
-    source = card.source if isinstance(card, Picture) else None
-    return Reason(target=target, nats=nats, text=excerpt(card), picture=source)
+    text, picture = targets.brief(target)
+    return Reason(target=target, nats=nats, text=text, picture=picture)
+
+
+def _given(pool: Viewer, said: Answer) -> Given:
+    there = said.item in pool.items
+    text, picture = pool.brief(said.item) if there else ("", None)
+    label = None if said.label is None else str(said.label)
+    return Given(
+        item=said.item,
+        kind=said.kind,
+        label=label,
+        reason=said.reason,
+        at=said.at,
+        seq=said.seq,
+        text=text,
+        picture=picture,
+        there=there,
+    )
 
 
 def _stored(receipt: Receipt) -> Stored:
-    return Stored(**asdict(receipt))
+    found = asdict(receipt)
+    return Stored(**found | {"corrects": None if receipt.corrects is None else str(receipt.corrects)})
 
 
 def _rules(rules: Rules) -> RulesNow:
@@ -333,17 +441,26 @@ def _rules(rules: Rules) -> RulesNow:
         most_labels=rules.most_labels,
         lease_seconds=rules.lease_seconds,
         budget=rules.budget,
+        version=rules.version,
     )
 
 
-def _picture(viewer: Viewer | None, item: str) -> tuple[bytes, str]:
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """A file of that size, piece by piece: no picture is ever in memory whole."""
+    with file:
+        while size > 0 and (piece := file.read(min(size, PIECE))):
+            size -= len(piece)
+            yield piece
+
+
+def _picture(viewer: Viewer | None, item: str) -> tuple[BinaryIO, str]:
     try:
         if viewer is None or item not in viewer.items:
             raise ValueError("unknown")
         shown = viewer.items.show(item)
         if not isinstance(shown, ShownImage) or not shown.media_type.startswith("image/") or "svg" in shown.media_type:
             raise ValueError("no picture")
-        return shown.path.read_bytes(), shown.media_type
+        return shown.path.open("rb"), shown.media_type
     except (ValueError, OSError):
         raise HTTPException(404, f"There is no picture of {item[:80]!r}.") from None
 

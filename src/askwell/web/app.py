@@ -1,6 +1,7 @@
 """The labelling page as an application: everything passed in, nothing registered anywhere."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -13,7 +14,7 @@ from askwell.store import StoreError
 from askwell.web import api, pages
 from askwell.web.live import Live
 from askwell.web.security import Guard, Sessions, check_hosts
-from askwell.web.service import Service, project_mark
+from askwell.web.service import Service
 from askwell.web.view import Shows, Viewer
 
 __all__ = ["create_app"]
@@ -36,12 +37,14 @@ def create_app(
     hosts: Sequence[str] = ("127.0.0.1", "localhost"),
     status: Callable[[], Mapping[str, Any]] | None = None,
     template: str | None = None,
+    sessions: str | Path | None = None,
 ) -> FastAPI:
     """The labelling page over an open desk, for one server process.
 
     `items` are shown, `targets` explain why an item was asked. `hosts` are the names under which browsers may reach it
     ("*": any); all but this machine's own need a `token`. `status()` says what the trainer is doing: `training` (a
-    bool) and `text`. `template` draws an item in your own way: Jinja, with `id`, `text`, `cells` and `image`.
+    bool) and `text`. `template` draws an item in your own way: Jinja, with `id`, `text`, `cells` and `image`. The file
+    `sessions`, made if there is none, lets people stay signed in when the server is started again.
 
     >>> from askwell.desk import Desk
     >>> from askwell.items import Items
@@ -60,9 +63,8 @@ def create_app(
         pool=Viewer(items, of="pool", template=template),
         targets=None if targets is None else Viewer(targets, of="targets"),
         title=title,
-        project=project_mark(title, items.ids),
         live=Live(desk, status=status),
-        sessions=Sessions(token=token),
+        sessions=Sessions(token=token, file=None if sessions is None else Path(sessions)),
     )
     app = FastAPI(title=title, description=ABOUT, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 from askwell.desk import Desk, Progress
+from askwell.desk.progress import has_model
 
 __all__ = ["Live", "Panel", "curve_points", "in_hours", "panel"]
 
@@ -59,7 +60,10 @@ class Live:
 
 
 def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
-    """The panel of some progress. Of `status` it reads `training` (true while a fit runs) and `text`."""
+    """The panel of some progress. Of `status` it reads `training` (true while a fit runs), `seconds` and `text`.
+
+    `seconds` is how long that fit has taken so far.
+    """
     rounds = list(progress.rounds)
     good = [entry for entry in rounds if not entry.get("failed")]
     estimates = [entry for entry in good if entry.get("estimate")]
@@ -71,13 +75,13 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
     return Panel(
         progress=progress,
         share=min(1.0, used / whole) if whole else 0.0,
-        left=in_hours(progress.hours),
+        left="" if progress.closed else in_hours(progress.hours),
         metric=str(last.get("metric", "")).replace("_", " "),
         how=str(last.get("how", "")),
         points=curve_points(estimates),
         model=_model(good),
         busy=bool(status.get("training")),
-        words="" if failed else str(status.get("text") or ""),
+        words="" if failed else _doing(status),
         failed=failed,
         advice=good[-1].get("advice") if good else None,
         ahead=_ahead(good[-1].get("next50")) if good else "",
@@ -124,11 +128,26 @@ def in_hours(hours: float | None) -> str:
     return f"{whole} h {rest} min" if whole < 10 and rest else f"{whole} h"
 
 
+def _doing(status: Mapping[str, Any]) -> str:
+    """What the trainer does, in words.
+
+    >>> _doing({"training": True, "seconds": 13.2}), _doing({"training": False, "text": "resting"})
+    ('Training for 13 s.', 'resting')
+    """
+    words = str(status.get("text") or "")
+    if not status.get("training"):
+        return words
+    seconds = status.get("seconds")
+    if seconds is None:
+        return f"Training now. {words}".strip()
+    took = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"Training for {took}. {words}".strip()
+
+
 def _model(rounds: list[Mapping[str, Any]]) -> str:
-    labels = rounds[-1].get("labels", 0) if rounds else 0
-    if not labels:  # a round before there were labels of two classes
+    if not rounds or not has_model(rounds[-1]):  # a round before there were labels of two classes
         return ""
-    name = str(rounds[-1].get("model") or "model")
+    name, labels = str(rounds[-1].get("model") or "model"), rounds[-1].get("labels", 0)
     return f"{name[:1].upper()}{name[1:]}, fitted to {labels:,} labels"
 
 
@@ -138,4 +157,4 @@ def _ahead(forecast: Mapping[str, Any] | None) -> str:
         return ""
     words = f"{forecast.get('labels', 50)} more labels: {100 * forecast['gain']:+.1f} points expected"
     low, high = (forecast.get(end) for end in ("low", "high"))
-    return words if low is None or high is None else f"{words} ({100 * low:.1f} to {100 * high:.1f})"
+    return words if low is None or high is None else f"{words} ({100 * low:+.1f} to {100 * high:+.1f})"

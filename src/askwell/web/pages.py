@@ -9,7 +9,8 @@ from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from askwell.web.api import changed_classes
+from askwell.desk.rules import Changes
+from askwell.web.api import changed_rules
 from askwell.web.service import Here, Name, Service, Who, line, refusals
 
 __all__ = ["HERE", "router"]
@@ -23,14 +24,14 @@ PAGES.trim_blocks = PAGES.lstrip_blocks = True
 router = APIRouter(default_response_class=HTMLResponse)
 
 
-@router.get("/", responses=refusals(401, drawn={401}), summary="The labelling page, or the door to it")
+@router.get("/", responses=refusals(401, 503, drawn={401}), summary="The labelling page, or the door to it")
 def page(request: Request, here: Here) -> HTMLResponse:
     """Without a session this is the form to sign in, with status 401."""
     who = here.visitor(request)
     if who is None:
         return _door(here, 401)
     needs_token = here.sessions.needs_token
-    return _drawn("label.html", title=here.title, who=who, project=here.project, needs_token=needs_token)
+    return _drawn("label.html", title=here.title, who=who, project=here.desk.project, needs_token=needs_token)
 
 
 @router.post(
@@ -84,20 +85,31 @@ def classes(here: Here, who: Who) -> HTMLResponse:
     return _class_list(here)
 
 
-@router.post("/classes", responses=refusals(400, 401, 422, 503), summary="Add or rename a class")
+@router.post("/classes", responses=refusals(400, 401, 422, 503), summary="Add, rename or remove a class")
 def change_classes(
     here: Here,
     who: Who,
     *,
-    new: Annotated[str, Form(), line(100)],
+    new: Annotated[str, Form(), line(100, empty=True)] = "",
     old: Annotated[str, Form(), line(100, empty=True)] = "",
+    remove: Annotated[str, Form(), line(100, empty=True)] = "",
 ) -> HTMLResponse:
     """Without `old` the class is added. What cannot be done is said above the list."""
-    try:
-        changed_classes(here.desk, who, add=[] if old else [new], rename={old: new} if old else {})
-    except ValueError as fault:
-        return _class_list(here, wrong=str(fault))
-    return _class_list(here)
+    if remove:
+        return _changed(here, who, {"removed": [remove]})
+    return _changed(here, who, {"renamed": {old: new}} if old else {"added": [new]})
+
+
+@router.post("/limits", responses=refusals(400, 401, 422, 503), summary="Change the budget and the labels per item")
+def change_limits(
+    here: Here,
+    who: Who,
+    *,
+    labels_per_item: Annotated[int, Form(ge=1, le=100)],
+    budget: Annotated[str, Form(pattern=r"^[0-9]{0,9}$")] = "",
+) -> HTMLResponse:
+    """An empty budget has no end. What cannot be done is said above the list."""
+    return _changed(here, who, {"budget": int(budget) if budget else None, "labels_per_item": labels_per_item})
 
 
 # ---- drawing -------------------------------------------------------------------------------------------------------
@@ -112,5 +124,14 @@ def _door(here: Service, status: int, *, name: str = "", wrong: str = "") -> HTM
     return _drawn("sign_in.html", status, title=here.title, needs_token=needs_token, name=name, wrong=wrong)
 
 
+def _changed(here: Service, who: str, changes: Changes) -> HTMLResponse:
+    try:
+        changed_rules(here.desk, who, changes)
+    except ValueError as fault:
+        return _class_list(here, wrong=str(fault))
+    return _class_list(here)
+
+
 def _class_list(here: Service, *, wrong: str = "") -> HTMLResponse:
-    return _drawn("classes.html", classes=here.desk.rules.classes, wrong=wrong)
+    progress = here.desk.progress()
+    return _drawn("classes.html", rules=here.desk.rules, used=progress.classes, labels=progress.labels, wrong=wrong)

@@ -1,16 +1,22 @@
 """Who may talk to the page: hosts, origins, sizes and headers on every request, and who is signed in.
 
-The page is for one machine unless a token says otherwise. A session is a signed cookie with a name in it; nothing is
-kept on the server, so a restart signs nobody out as long as the token stays.
+The page is for one machine unless a token says otherwise. A session is a signed cookie with a name in it. It is signed
+with a random secret and the token together: who has a cookie cannot find the token from it, and who has the secret,
+which may come with somebody else's project, cannot make a cookie. Signing out is remembered beside the secret.
 """
 
+import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
+import os
 import secrets
+import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 from urllib.parse import urlsplit
 
@@ -26,6 +32,7 @@ App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 SHORTEST_TOKEN = 8  # letters
 LARGEST_BODY = 64 * 1024  # bytes of a request
+LONGEST_BODY = 20.0  # seconds for all of it
 SESSION = 30 * 24 * 3600  # seconds
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 HEADERS: Final = (
@@ -73,8 +80,10 @@ class Guard:
     because a browser sends cookies along with what another page makes it send.
     """
 
-    def __init__(self, app: App, *, hosts: frozenset[str], largest: int = LARGEST_BODY) -> None:
-        self._app, self._hosts, self._largest = app, hosts, largest
+    def __init__(
+        self, app: App, *, hosts: frozenset[str], largest: int = LARGEST_BODY, longest: float = LONGEST_BODY
+    ) -> None:
+        self._app, self._hosts, self._largest, self._longest = app, hosts, largest, longest
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -92,7 +101,12 @@ class Guard:
         if refusal:
             await _say(dressed, 403, refusal)
             return
-        body = await _body(scope["headers"], receive, self._largest)
+        try:
+            async with asyncio.timeout(self._longest):
+                body = await _body(scope["headers"], receive, self._largest)
+        except TimeoutError:
+            await _say(dressed, 408, f"a request must be sent within {self._longest:g} seconds.", close=True)
+            return
         if body is None:
             await _say(dressed, 413, f"a request may have at most {self._largest} bytes.")
             return
@@ -168,9 +182,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-async def _say(send: Send, status: int, detail: str) -> None:
+async def _say(send: Send, status: int, detail: str, *, close: bool = False) -> None:
     body = json.dumps({"detail": detail}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"connection", b"close")] * close
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -182,17 +197,26 @@ async def _say(send: Send, status: int, detail: str) -> None:
 class Sessions:
     """Names in signed cookies.
 
+    `file` keeps the secret and who has signed out, for its owner only, so that a restart neither signs people out nor
+    lets them in again; without one both end with the process.
+
     >>> sessions = Sessions(token="correct horse")
     >>> sessions.admits("wrong horse"), sessions.admits("correct horse")
     (False, True)
-    >>> sessions.who(sessions.cookie("ada")), sessions.who("forged")
+    >>> cookie = sessions.cookie("ada")
+    >>> sessions.who(cookie), sessions.who("forged")
     ('ada', None)
+    >>> sessions.end(cookie)
+    >>> sessions.who(cookie)
     """
 
-    def __init__(self, *, token: str | None) -> None:
-        self._token = token
-        secret = secrets.token_bytes(32) if token is None else hashlib.sha256(b"askwell" + token.encode()).digest()
-        self._signer = URLSafeTimedSerializer(secret, salt="askwell.session")
+    def __init__(self, *, token: str | None, file: Path | None = None) -> None:
+        self._token, self._file, self._lock = token, file, threading.Lock()
+        self._secret, self._ended, self._read = secrets.token_bytes(32), dict[str, float](), 0
+        self._load()
+        self._save()  # makes it, or lets nobody else read it any more
+        key = hmac.digest(self._secret, (token or "").encode("utf-8", "replace"), "sha256")
+        self._signer = URLSafeTimedSerializer(key, salt="askwell.session")
 
     @property
     def needs_token(self) -> bool:
@@ -209,16 +233,62 @@ class Sessions:
 
     def cookie(self, who: str) -> str:
         """What a browser keeps."""
-        return str(self._signer.dumps({"who": who}))
+        return str(self._signer.dumps({"who": who, "id": secrets.token_urlsafe(12)}))
 
     def who(self, cookie: str | None) -> str | None:
-        """The name in a cookie that was signed here and is not too old."""
+        """The name in a cookie that was signed here, is not too old, and was not signed out."""
+        content = self._content(cookie)
+        if content is None:
+            return None
+        with self._lock:
+            self._load()  # another server of the project may have signed somebody out
+            return None if content["id"] in self._ended else content["who"]
+
+    def end(self, cookie: str | None) -> None:
+        """Sign out: the cookie is nobody's from now on, wherever a copy of it is."""
+        content = self._content(cookie)
+        if content is None:
+            return
+        with self._lock:
+            self._load()
+            self._ended[content["id"]] = time.time()
+            self._save()
+
+    def _content(self, cookie: str | None) -> dict[str, str] | None:
         try:
-            content = self._signer.loads(cookie or "", max_age=SESSION)
+            content, at = self._signer.loads(cookie or "", return_timestamp=True)
         except (BadSignature, UnicodeError):
             return None
-        who = content.get("who") if isinstance(content, dict) else None
-        return who if isinstance(who, str) else None
+        # A cookie from the future was signed before a clock was set back.
+        if abs(time.time() - at.timestamp()) > SESSION or not isinstance(content, dict):
+            return None
+        return content if isinstance(content.get("who"), str) and isinstance(content.get("id"), str) else None
+
+    def _load(self) -> bool:
+        """Read the file if it is new; whether there is one that can be used."""
+        if self._file is None:
+            return False
+        try:
+            changed = self._file.stat().st_mtime_ns
+            if changed != self._read:
+                found = json.loads(self._file.read_text("utf-8"))
+                self._secret, ended = bytes.fromhex(found["secret"]), dict[str, float](found["ended"])
+                self._ended, self._read = self._ended | ended, changed
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return len(self._secret) >= 32
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        self._ended = {name: at for name, at in self._ended.items() if abs(time.time() - at) < 2 * SESSION}
+        draft = self._file.with_name(f"{self._file.name}.{secrets.token_hex(4)}")
+        with contextlib.suppress(OSError):  # on a full disk it is true of this process only
+            self._file.parent.mkdir(exist_ok=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                json.dump({"secret": self._secret.hex(), "ended": self._ended}, file)
+            draft.replace(self._file)
+            self._read = self._file.stat().st_mtime_ns
 
 
 @final
@@ -232,19 +302,23 @@ class Tries:
 
     def __init__(self, *, most: int = 10, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._seconds, self._clock = most, seconds, clock
-        self._failures: dict[str, deque[float]] = {}
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()  # the address that failed last is the last
+        self._lock = threading.Lock()
 
     def failed(self, address: str) -> None:
         """Remember a failure; forgets addresses that behaved since."""
-        now = self._clock()
-        self._failures.setdefault(address, deque(maxlen=self._most)).append(now)
-        for other in [a for a, times in self._failures.items() if times[-1] < now - self._seconds]:
-            del self._failures[other]
+        with self._lock:
+            now = self._clock()
+            self._failures.setdefault(address, deque(maxlen=self._most)).append(now)
+            self._failures.move_to_end(address)
+            while next(iter(self._failures.values()))[-1] < now - self._seconds:
+                self._failures.popitem(last=False)
 
     def wait(self, address: str) -> int:
         """Seconds until this address may try again; 0 if it may."""
-        times = self._failures.get(address, deque())
-        if len(times) < self._most:
-            return 0
-        left = times[0] + self._seconds - self._clock()
-        return max(0, round(left + 0.5)) if left > 0 else 0
+        with self._lock:
+            times = self._failures.get(address, deque())
+            if len(times) < self._most:
+                return 0
+            left = times[0] + self._seconds - self._clock()
+            return max(0, round(left + 0.5)) if left > 0 else 0

@@ -1,6 +1,5 @@
 """What the routes share: the desk, the items as cards, who is signed in, and how refusals look."""
 
-import hashlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +14,14 @@ from askwell.web.live import Live
 from askwell.web.security import SESSION, Sessions, Tries
 from askwell.web.view import Viewer
 
-__all__ = ["Here", "Name", "Refusal", "Service", "Who", "conflicts", "line", "project_mark", "refusals"]
+__all__ = ["Here", "Name", "Refusal", "Service", "Who", "conflicts", "line", "refusals"]
 
 WORDS = {
     400: "The body is no text that can be read.",
     401: "Not signed in, or the wrong token.",
     403: "The host or the origin of the request is not this page's.",
     404: "There is no such item.",
+    408: "The request was not sent in time.",
     409: "It contradicts what is stored; the message says how.",
     413: "The request is too large.",
     422: "A value is missing, of the wrong kind, or too long.",
@@ -58,7 +58,7 @@ def refusals(*statuses: int, drawn: Collection[int] = ()) -> dict[int | str, dic
     def content(status: int) -> dict[str, Any]:
         return {"text/html": {}} if status in drawn else {"application/json": {"schema": Refusal.model_json_schema()}}
 
-    known = sorted({403, 413, *statuses})
+    known = sorted({403, 408, 413, *statuses})
     return {status: {"content": content(status), "description": WORDS[status]} for status in known}
 
 
@@ -71,14 +71,6 @@ def conflicts() -> Iterator[None]:
         raise HTTPException(409, str(fault)) from None
 
 
-def project_mark(title: str, ids: Any) -> str:
-    """A short name for a project, so that a browser never sends answers of one to another at the same address."""
-    digest = hashlib.blake2b(title.encode("utf-8", "replace"), digest_size=8)
-    for item in ids:
-        digest.update(b"\0" + str(item).encode("utf-8", "replace"))
-    return digest.hexdigest()
-
-
 @final
 @dataclass(frozen=True)
 class Service:
@@ -88,7 +80,6 @@ class Service:
     pool: Viewer
     targets: Viewer | None
     title: str
-    project: str
     live: Live
     sessions: Sessions
     tries: Tries = field(default_factory=Tries)
@@ -105,14 +96,13 @@ class Service:
         return who
 
     def sign_in(self, request: Request, response: Response, name: str, token: str) -> None:
-        """Put a session into the response, if the token is right."""
-        address = request.client.host if request.client else ""
-        wait = self.tries.wait(address)
-        if wait:
-            raise HTTPException(
-                429, f"Too many wrong tokens. Try again in {wait} seconds.", headers={"Retry-After": str(wait)}
-            )
+        """Put a session into the response, if the token is right: then nobody waits for others' wrong ones."""
         if not self.sessions.admits(token):
+            address = request.client.host if request.client else ""
+            if wait := self.tries.wait(address):
+                raise HTTPException(
+                    429, f"Too many wrong tokens. Try again in {wait} seconds.", headers={"Retry-After": str(wait)}
+                )
             self.tries.failed(address)
             raise HTTPException(401, "This is not the token of this server.")
         response.set_cookie(
@@ -125,7 +115,8 @@ class Service:
         )
 
     def sign_out(self, request: Request, response: Response) -> None:
-        """Take the session back."""
+        """End the session, here and in the browser."""
+        self.sessions.end(request.cookies.get(_cookie_name(request)))
         response.delete_cookie(_cookie_name(request), httponly=True, samesite="strict")
 
 

@@ -9,6 +9,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from pydantic import BaseModel, Field
 
 from askwell.items import Shown, ShownImage, ShownRow, ShownText
+from askwell.web.markup import harmless
 
 __all__ = ["Broken", "Card", "Cells", "Html", "Picture", "Text", "Viewer", "excerpt"]
 
@@ -53,7 +54,7 @@ class Cells(BaseModel):
 
 
 class Html(BaseModel):
-    """What the project's own template made of the item. Values in it are escaped, and no script in it runs."""
+    """What the project's own template made of the item: it draws, and nothing in it acts or leads away."""
 
     kind: Literal["html"] = "html"
     html: str
@@ -96,9 +97,20 @@ class Viewer:
         try:
             shown = self.items.show(item)
             if self._template is not None:
-                return Html(html=self._template.render(self._words(item, shown)))
+                return Html(html=harmless(self._template.render(self._words(item, shown))))
         except (ValueError, OSError, TemplateError) as fault:
             return Broken(why=str(fault))
+        return self._card(item, shown)
+
+    def brief(self, item: str) -> tuple[str, str | None]:
+        """(an item in one line, the address of its picture if it is one), whatever a template makes of it."""
+        try:
+            card = self._card(item, self.items.show(item))
+        except (ValueError, OSError):
+            return "", None
+        return excerpt(card), card.source if isinstance(card, Picture) else None
+
+    def _card(self, item: str, shown: Shown) -> Card:
         if isinstance(shown, ShownText):
             return Text(text=shown.text, more=shown.more)
         if isinstance(shown, ShownImage):

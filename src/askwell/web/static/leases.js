@@ -11,6 +11,8 @@ export class Leases {
     this.tasks = [];
     this.done = new Set(); // tokens answered here, perhaps not yet known to the server
     this.closed = null;
+    this.round = undefined; // of the model that ranked what is held; null: of none yet
+    this.outdated = false; // there is a newer one
     this.asked = false; // whether the server has been heard at all
     this.fault = "";
     this.filling = null;
@@ -30,13 +32,28 @@ export class Leases {
 
   take() {
     const task = this.tasks.shift();
-    if (task) this.done.add(task.token);
+    if (task?.token) this.done.add(task.token);
     return task;
+  }
+
+  // What was put first by hand and is not answered after all.
+  drop() {
+    if (this.now && !this.now.token) this.tasks.shift();
+  }
+
+  putSecond(task) {
+    const [first, ...others] = this.tasks;
+    this.done.delete(task.token);
+    this.tasks = [...(first ? [first] : []), task, ...others.filter((other) => other.item !== task.item)];
   }
 
   putFirst(task) {
     this.done.delete(task.token);
     this.tasks = [task, ...this.tasks.filter((other) => other.item !== task.item)];
+  }
+
+  get tokens() {
+    return this.tasks.map((task) => task.token).filter(Boolean);
   }
 
   get idle() {
@@ -45,19 +62,34 @@ export class Leases {
 
   // Asks for as many as are missing. What the server gives again because an answer is still on its way is left out.
   fill() {
-    if (this.tasks.length >= AHEAD || this.idle) return Promise.resolve();
-    this.filling ??= this.ask().finally(() => { this.filling = null; });
+    if ((this.tasks.length >= AHEAD && !this.outdated) || this.idle) return Promise.resolve();
+    this.filling ??= this.ask().finally(() => {
+      this.filling = null;
+      if (this.outdated && !this.fault) this.fill();
+    });
     return this.filling;
   }
 
+  // The model has ranked the items anew: what waits behind the one on the stage is given back, for what is best now.
+  ranked(round) {
+    if (this.round === undefined || round === this.round) return;
+    this.outdated = true;
+    this.fill();
+  }
+
   async ask() {
+    const old = this.outdated ? this.tasks.slice(1).filter((task) => task.token && !task.was) : [];
     try {
-      const size = Math.min(MOST, AHEAD + this.unsent());
-      const given = await post("/api/next", { size });
+      const unsent = this.unsent();
+      const size = Math.min(MOST, AHEAD + unsent.length);
+      const given = await post("/api/next", { size, instead: old.map((task) => task.token) });
       this.fault = "";
       this.asked = true;
+      this.outdated = false;
       this.closed = given.closed;
-      const held = new Set(this.tasks.map((task) => task.item));
+      this.round = given.round;
+      this.tasks = this.tasks.filter((task, place) => place === 0 || !old.includes(task)); // also what came there meanwhile
+      const held = new Set([...this.tasks.map((task) => task.item), ...this.unsent()]);
       for (const task of given.tasks) {
         if (this.done.has(task.token) || held.has(task.item)) continue;
         this.tasks.push(task);
@@ -70,18 +102,18 @@ export class Leases {
   }
 
   async renew() {
-    if (this.idle || !this.tasks.length) return;
+    if (this.idle || !this.tokens.length) return;
     try {
-      const { held } = await post("/api/renew", { tokens: this.tasks.map((task) => task.token) });
+      const { held } = await post("/api/renew", { tokens: this.tokens });
       const known = new Set(held);
       // The one on the stage stays: an answer that comes late is kept.
-      this.tasks = this.tasks.filter((task, place) => place === 0 || known.has(task.token));
+      this.tasks = this.tasks.filter((task, place) => place === 0 || !task.token || known.has(task.token));
     } catch { /* heard at the next beat */ }
     this.fill();
   }
 
   release() {
-    const tokens = this.tasks.map((task) => task.token);
+    const { tokens } = this;
     if (tokens.length) post("/api/release", { tokens }, { again: false, last: true }).catch(() => {});
   }
 }

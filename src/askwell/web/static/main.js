@@ -1,9 +1,11 @@
 // The labelling page: keys and buttons on one side, leases and outbox on the other.
 import { drawCurve, redrawCurve } from "./curve.js";
 import { Leases } from "./leases.js";
+import { Mine } from "./mine.js";
 import { Outbox } from "./outbox.js";
 import { onSignedOut, post, request, uuid } from "./server.js";
-import { element, filterClasses, keysOf, markClass, showClasses, showItem, showNothing, showWhy } from "./stage.js";
+import { filterClasses, keysOf, markClass, showClasses, showItem, showMore, showNothing, showWhy } from "./stage.js";
+import { stuckDialog } from "./stuck.js";
 
 const BEAT = 4000; // milliseconds between two looks at the progress
 const $ = (id) => document.getElementById(id);
@@ -13,23 +15,25 @@ const state = { rules: null, shown: null, since: 0, undoing: false };
 
 // ---- saving ----
 
-const PATHS = { label: "/api/answers", skip: "/api/skips" };
+const PATHS = { label: "/api/answers", skip: "/api/skips", undo: "/api/undo" };
 const send = ({ kind, key, body }) => post(PATHS[kind], { key, ...body });
 
 function showSaved() {
-  const waiting = outbox.entries.length;
+  const waiting = outbox.entries.length + outbox.unclaimed.length;
   const trouble = outbox.fault || leases.fault;
-  const lost = outbox.refused.length;
-  const [now, words] = lost ? ["waiting", `${lost} refused`]
+  const refused = outbox.refused.length && `${outbox.refused.length} refused`;
+  const foreign = outbox.foreign.length && `${outbox.foreign.length} of another project`;
+  const [now, words] = refused || foreign ? ["waiting", [refused, foreign].filter(Boolean).join(", ")]
     : waiting && trouble ? ["waiting", `${waiting} not saved yet`]
       : waiting ? ["saving", "Saving…"]
-        : trouble ? ["waiting", "No connection"]
-          : ["saved", "All saved"];
+        : outbox.parked ? ["waiting", "Undo not answered yet"]
+          : trouble ? ["waiting", "No connection"]
+            : ["saved", "All saved"];
   const saved = $("saved");
   saved.dataset.state = now;
   if (saved.textContent !== words) saved.textContent = words;
   saved.title = trouble;
-  $("refused-button").hidden = !lost;
+  $("refused-button").hidden = !(refused || foreign);
 }
 
 function say(words) {
@@ -38,6 +42,12 @@ function say(words) {
 
 const outbox = await Outbox.open({
   project, who, send,
+  ours: async (tokens) => (tokens.length ? (await post("/api/given", { tokens })).held : []),
+  sent: ({ body }, { corrects, round }) => {
+    if (corrects !== null) say(`${body.item}: ${body.label ?? "skipped"}. This corrects your earlier answer, ${corrects}.`);
+    leases.ranked(round);
+  },
+  undid: showUndone,
   changed: () => {
     showSaved();
     if (!outbox.entries.length) {
@@ -46,7 +56,7 @@ const outbox = await Outbox.open({
     }
   },
 });
-const leases = new Leases({ unsent: () => outbox.entries.length, changed: () => { showSaved(); show(); } });
+const leases = new Leases({ unsent: () => outbox.entries.map((entry) => entry.body.item), changed: () => { showSaved(); show(); } });
 
 addEventListener("beforeunload", (event) => {
   if (outbox.entries.length && !outbox.safe) event.preventDefault(); // no storage to keep them in
@@ -88,17 +98,19 @@ function show() {
   const idle = !task;
   for (const button of $("classes").children) button.disabled = idle;
   $("skip-button").disabled = idle;
-  $("why-button").hidden = idle;
+  $("why-button").hidden = idle || !task.token;
+  if (idle || !task.token) $("why").hidden = true;
   if (!task) {
     state.shown = null;
-    $("why").hidden = true;
     showNothing(...nothing(), where);
+    showMore($("view"), $("more"));
     return;
   }
-  if (state.shown === task.token) return;
-  state.shown = task.token;
+  if (state.shown === task) return;
+  state.shown = task;
   state.since = performance.now();
   showItem(task, where);
+  showMore($("view"), $("more"));
   markClass($("classes"), task.was ?? null, "was");
   if (!$("why").hidden) showWhy(task, $("why"));
 }
@@ -114,7 +126,6 @@ function nothing() {
 function leave(entry) {
   const task = leases.take();
   if (!task) return;
-  say("");
   const seconds = Math.min((performance.now() - state.since) / 1000, 86400);
   outbox.put({ ...entry(task, Math.round(seconds * 100) / 100), key: uuid() });
   show();
@@ -122,8 +133,11 @@ function leave(entry) {
 
 function choose(label) {
   if (!leases.now || state.undoing) return;
-  flash(label);
-  leave((task, seconds) => ({ kind: "label", body: { item: task.item, label, token: task.token, seconds } }));
+  say(`Answered: ${label}`); // in words below: a button that lights up would do so under the next item
+  leave((task, seconds) => ({
+    kind: "label",
+    body: { item: task.item, label, token: task.token ?? undefined, seconds, rules: state.rules.version },
+  }));
   if ($("search").value) {
     $("search").value = "";
     filterClasses($("classes"), "");
@@ -131,12 +145,8 @@ function choose(label) {
 }
 
 function skip(reason) {
-  leave((task) => ({ kind: "skip", body: { item: task.item, reason, token: task.token } }));
-}
-
-function flash(label) {
-  markClass($("classes"), label, "chosen");
-  setTimeout(() => markClass($("classes"), null, "chosen"), 160);
+  say("Skipped");
+  leave((task) => ({ kind: "skip", body: { item: task.item, reason, token: task.token ?? undefined } }));
 }
 
 async function undo() {
@@ -144,29 +154,48 @@ async function undo() {
   state.undoing = true;
   say("");
   try {
-    if (!(await outbox.settled(4000))) {
+    if (!outbox.parked && !(await outbox.settled(4000))) {
       say("Undo works again when everything is saved.");
       return;
     }
-    const { undone, task } = await post("/api/undo", { key: uuid() });
-    if (!undone) say("There is nothing to take back.");
-    else {
-      say(undone.kind === "label" ? `Taken back: ${undone.label}` : "The skip is taken back.");
-      if (task) leases.putFirst({ ...task, was: undone.label });
-      state.shown = null;
-      show();
-      refreshSoon();
-    }
+    await outbox.undo();
   } catch (refusal) {
-    say(refusal.message);
+    say(`${refusal.message} Press U to try again.`);
   } finally {
     state.undoing = false;
+  }
+}
+
+function showUndone({ refused, undone, task }) {
+  if (refused) return say(refused.message);
+  if (!undone) return say("There is nothing to take back.");
+  say(undone.kind === "label" ? `Taken back: ${undone.label}` : "The skip is taken back.");
+  const again = task && { ...task, was: undone.label };
+  if (task && state.undoing) leases.putFirst(again);
+  else if (task) leases.putSecond(again); // the answer came late: what is looked at stays
+  show();
+  refreshSoon();
+}
+
+// An item that the person has answered before, put on the stage once more. It has no lease: nobody else waits for it.
+async function answerAgain(item) {
+  try {
+    const { label, ...found } = await request("GET", `/api/item?${new URLSearchParams({ item })}`);
+    leases.drop();
+    leases.putFirst({ ...found, was: label, token: null, why: [], score: null });
+    show();
+    say("Choose its class, or Esc to leave it as it is.");
+    return true;
+  } catch (refusal) {
+    say(refusal.message);
+    return false;
   }
 }
 
 async function loadRules() {
   try {
     const rules = await request("GET", "/api/rules");
+    if (state.rules && rules.version < state.rules.version) return; // overtaken by a newer one
     const before = JSON.stringify(state.rules?.classes);
     state.rules = rules;
     if (before === JSON.stringify(rules.classes)) return;
@@ -202,7 +231,28 @@ function openClasses() {
   htmx.trigger("#class-list", "open");
 }
 
-const COMMANDS = { s: openSkip, u: undo, w: toggleWhy, e: openClasses, "?": () => openDialog("help") };
+const mine = new Mine({
+  place: $("mine-list"), older: $("mine-older"), note: $("mine-note"),
+  change: async ({ item }) => {
+    if (await answerAgain(item)) $("mine").close();
+    else $("mine-note").textContent = $("note").textContent;
+  },
+});
+
+function openMine() {
+  openDialog("mine");
+  mine.open();
+}
+
+function scroll(share) {
+  $("view").scrollBy({ top: share * $("view").clientHeight });
+}
+
+const COMMANDS = {
+  s: openSkip, u: undo, w: toggleWhy, e: openClasses, l: openMine, "?": () => openDialog("help"),
+  pagedown: () => scroll(0.9), pageup: () => scroll(-0.9), arrowdown: () => scroll(0.15), arrowup: () => scroll(-0.15),
+  escape: () => { leases.drop(); show(); },
+};
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -218,8 +268,8 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  if (dialog || typing || event.repeat) return;
   const key = event.key.toLowerCase();
+  if (dialog || typing || (event.repeat && !/^(page|arrow)/.test(key))) return;
   if (key === "/" && !$("search-row").hidden) {
     event.preventDefault();
     $("search").focus();
@@ -255,15 +305,12 @@ $("skip-form").addEventListener("submit", (event) => skip((event.submitter?.valu
 $("skip-button").addEventListener("click", openSkip);
 $("undo-button").addEventListener("click", undo);
 $("edit-button").addEventListener("click", openClasses);
+$("mine-button").addEventListener("click", openMine);
+$("view").addEventListener("scroll", () => showMore($("view"), $("more")));
+new ResizeObserver(() => showMore($("view"), $("more"))).observe($("item"));
+$("more").addEventListener("click", () => scroll(0.9));
 $("why-button").addEventListener("click", toggleWhy);
-$("refused-button").addEventListener("click", () => {
-  $("refused-list").replaceChildren(...outbox.refused.map(({ body, why }) => element("li", {}, `${body.item}: ${body.label ?? "skipped"}. ${why}`)));
-  openDialog("refused");
-});
-$("refused-form").addEventListener("submit", (event) => {
-  if (event.submitter?.value === "again") outbox.retry();
-  if (event.submitter?.value === "discard") outbox.discard();
-});
+stuckDialog({ outbox, who, open: () => openDialog("refused"), answerAgain, rules: () => state.rules?.version });
 $("help-button").addEventListener("click", () => openDialog("help"));
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
 $("theme").addEventListener("click", () => {
@@ -304,6 +351,7 @@ document.body.addEventListener("htmx:afterSettle", (event) => {
   if (event.target.id === "live") {
     for (const id of opened) if ($(id)) $(id).open = true;
     if ($("curve")) drawCurve($("curve"));
+    leases.ranked($("round").value ? Number($("round").value) : null);
   }
   if (event.target.id === "class-list") loadRules();
 });
@@ -312,6 +360,7 @@ function beat() {
   if (document.hidden) return;
   refresh();
   loadRules();
+  outbox.claim();
   if (!leases.now || leases.fault) leases.fill().then(show);
 }
 
@@ -322,6 +371,9 @@ addEventListener("online", () => leases.fill());
 refresh();
 await loadRules();
 show();
+showSaved();
+if (outbox.parked) say("Your last undo was not answered. Press U to repeat it.");
+await outbox.claim();
 await Promise.race([outbox.flush(), new Promise((resolve) => setTimeout(resolve, 3000))]); // first what waits, then new items
 await leases.fill();
 const lease = state.rules?.lease_seconds ?? 90;

@@ -2,8 +2,9 @@
 
 const SHORT = 140; // letters
 const MIDDLE = 480;
+const NATS = "Nats measure information: 0.69 is what the answer to an open yes-or-no question tells.";
 const DIGITS = "1234567890";
-const LETTERS = "abcdfghijklmnopqrtvxyz"; // without e, s, u and w, which do other things
+const LETTERS = "abcdfghijkmnopqrtvxyz"; // without e, l, s, u and w, which do other things
 
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -70,6 +71,11 @@ export function showNothing(words, text, { place, id }) {
   id.textContent = "";
 }
 
+// A long item ends behind the classes: say so while there is more below.
+export function showMore(view, hint) {
+  hint.hidden = view.scrollHeight - view.clientHeight - view.scrollTop < 24;
+}
+
 // ---- why this item ----
 
 function meter(share) {
@@ -88,7 +94,7 @@ function meter(share) {
 export function showWhy(task, place) {
   if (!task.why.length) {
     const text = task.score === null
-      ? "There is no model yet that could choose. The first items come in a random order."
+      ? "No model chose it: it comes in a random order, or spread over the pool, until the first model is ready."
       : "It was chosen for what its label tells about the targets as a whole; no single one stands out.";
     place.replaceChildren(element("h2", {}, "Why this item?"), element("p", {}, text));
     return;
@@ -97,11 +103,11 @@ export function showWhy(task, place) {
   const lines = task.why.map((reason) => {
     const what = reason.picture ? element("img", { src: reason.picture, alt: reason.text }) : reason.text || reason.target;
     return element("li", {}, element("span", { className: "of", title: reason.target }, what), meter(Math.max(0, reason.nats / most)),
-      element("span", { className: "nats" }, `${reason.nats.toPrecision(2)} nats`));
+      element("span", { className: "nats", title: NATS }, `${reason.nats.toPrecision(2)} nats`));
   });
   const total = task.score === null ? "" : ` Over all targets: ${task.score.toPrecision(2)} nats on average.`;
   place.replaceChildren(element("h2", {}, "Why this item?"),
-    element("p", {}, `Its label would tell most about these inputs, which the model has to predict.${total}`),
+    element("p", {}, `Its label would tell most about these inputs, which the model has to predict.${total} ${NATS}`),
     element("ol", { className: task.why.every((reason) => reason.picture) ? "pictures" : "" }, ...lines));
 }
 

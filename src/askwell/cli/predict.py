@@ -1,0 +1,115 @@
+"""The command for those who want the model's answers: `predict`."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from askwell.cli.manners import command, plainly
+
+if TYPE_CHECKING:
+    from askwell.project import Project
+    from askwell.project.predicting import Predictions
+
+__all__ = ["predict"]
+
+SHOWN = 5  # rows that were left out
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("source", metavar="[INPUT]", required=False, type=click.Path(path_type=Path))
+@click.option("--pool", "which", flag_value="pool", help="Predict the project's own pool instead of INPUT.")
+@click.option("--targets", "which", flag_value="targets", help="Or its targets.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help=".csv, .jsonl or .parquet.  [default: print]"
+)
+@click.option(
+    "--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by the ending of --out, or csv]"
+)
+@click.option("--all-classes", is_flag=True, help="Also a column p_CLASS with the probability of every class.")
+@click.option("--id", metavar="COLUMN", help="INPUT's column with ids.  [default: the project's, or rows are counted]")
+@click.option(
+    "--embeddings",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npy",
+    help="Those of INPUT, in its order, where the project's features are embeddings in a file.",
+)
+@click.option("--delimiter", metavar="MARK", help="Between the values of a CSV.  [default: the project's]")
+@click.option("--encoding", metavar="NAME", help="Of a CSV that is not UTF-8.  [default: the project's]")
+@click.option(
+    "--exact", is_flag=True, help="In a CSV, leave cells that a spreadsheet would run as formulas as they are."
+)
+def predict(
+    folder: Path,
+    source: Path | None,
+    which: str | None,
+    out: Path | None,
+    format: str | None,
+    all_classes: bool,
+    exact: bool,
+    **reading: Any,
+) -> None:
+    """Predict the classes of INPUT with the model of a project.
+
+    INPUT is a table with the columns that the model uses, a folder of images or text files, or a NumPy array, like the
+    project's pool. The model is trained on the labels there are now. Writes id, class and probability of each.
+    """
+    from askwell.project import open_project
+    from askwell.project.predicting import predict_items, table_format
+
+    with plainly(goes_on=f"Nothing was written. To do it again: {command()}"):
+        if (source is None) == (which is None):
+            raise ValueError("predict needs one thing to predict: INPUT, --pool or --targets.")
+        wanted = (format or "csv") if out is None else table_format(out, format)
+        if out is not None and not out.absolute().parent.is_dir():
+            raise ValueError(f"--out must be in a folder that is there, but {str(out.parent)!r} is none.")
+        with open_project(folder) as project:
+            found = (
+                predict_items(project, which or "pool") if source is None else _predicted(project, source, **reading)
+            )
+            if out is None:
+                click.echo(found.data(wanted, all_classes=all_classes, safe=not exact), nl=False)
+            else:
+                found.write(out, format=wanted, all_classes=all_classes, safe=not exact)
+            click.echo(_summary(project, found, out), err=True)
+
+
+def _predicted(
+    project: "Project", source: Path, *, id: str | None, embeddings: Path | None, **reading: Any
+) -> "Predictions":
+    """The predictions of an input, or a refusal that names the option that is missing."""
+    from askwell.project.predicting import open_input, predict_items, takes_embeddings
+
+    in_file = takes_embeddings(project)
+    if embeddings is not None and not in_file:
+        raise ValueError("--embeddings is for projects whose features are embeddings in a file, and these are not.")
+    if in_file and embeddings is None:
+        if source.suffix.lower() != ".npy":
+            raise ValueError(
+                "--embeddings FILE.npy is missing: the project's features are embeddings in a file, so those of "
+                f"{source.name} are needed too, a row for each of its rows."
+            )
+        embeddings = source
+    items = open_input(project, source, id=id, **reading)
+    known = id or project.settings.id
+    if known is not None and items.table is not None and items.table.ids is None:
+        click.echo(f"Note: {items.source} has no column {known!r}, so ids are the numbers of its rows.", err=True)
+    return predict_items(project, items, embeddings=embeddings)
+
+
+def _summary(project: "Project", found: "Predictions", out: Path | None) -> str:
+    counts = Counter(found.best())
+    classes = ", ".join(f"{label} {counts[label]:,}" for label in found.classes)
+    where = "" if out is None else f" written to {click.format_filename(out)}"
+    lines = [
+        f"{len(found.ids):,} predictions{where}: {classes}. By the model {project.settings.model}, from the labels of "
+        f"{len(project.desk().labels()):,} items."
+    ]
+    if found.left_out:
+        lines.append(f"{len(found.left_out):,} left out, with nothing to predict from:")
+        lines += [f"  {each}" for each in found.left_out[:SHOWN]]
+        more = len(found.left_out) - SHOWN
+        lines += [f"  and {more:,} more"] if more > 0 else []
+    return "\n".join(lines)

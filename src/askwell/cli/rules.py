@@ -1,0 +1,138 @@
+"""The command for those who run a project: `rules`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from askwell.cli.manners import names_in, person, plainly, whole_number
+
+if TYPE_CHECKING:
+    from askwell.desk import Progress, Rules
+
+__all__ = ["rules"]
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--budget", metavar="N|none", help="Labels in all, those that were given included; none: no end.")
+@click.option("--classes", metavar="A,B,...", help="All classes, in the order of their keys: adds, removes, reorders.")
+@click.option("--add", "added", multiple=True, metavar="CLASS", help="One more class. May be repeated.")
+@click.option("--remove", "removed", multiple=True, metavar="CLASS", help="A class without labels. May be repeated.")
+@click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="Its labels stay. May be repeated.")
+@whole_number("--labels-per-item", help="By different people.")
+@whole_number("--most-labels", help="Where they disagree.  [default: enough for a majority]")
+@click.option("--lease-seconds", type=float, metavar="S", help="How long a question is one person's.")
+@click.option("--who", metavar="NAME", help="Who changes them.  [default: your user name]")
+@click.option("--json", "as_json", is_flag=True, help="The rules in force as one JSON object.")
+def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
+    """Show or change the rules of a project: classes, budget, labels per item.
+
+    Without options the rules in force are printed. A change holds at once, also for servers and pages that are open;
+    all of it is made, or nothing if a part is refused.
+    """
+    from askwell.project import open_project
+
+    goes_on = "Rules are changed whole or not at all: askwell rules shows those in force."
+    with plainly(goes_on=goes_on), open_project(folder) as project:
+        desk = project.desk()
+        before, changes = desk.rules, _changes(options, desk.rules)
+        after = desk.set_rules(person(who), **changes) if changes else before
+        if as_json:
+            click.echo(json.dumps({**asdict(after), "former": dict(after.former)}, ensure_ascii=False))
+        elif not changes:
+            click.echo("\n".join(_table(project.folder.name, after, desk.progress())))
+        else:
+            lines = [*_differences(before, after, desk.progress(), changes.get("renamed", {}))]
+            click.echo("\n".join(lines) if lines else "Nothing to change: these are the rules in force.")
+        if project.settings.model == "gp" and len(after.classes) != 2:
+            said = f"the model gp is for two classes, and there are {len(after.classes)} now"
+            click.echo(f"Note: {said}. Name another under [model] in askwell.toml.", err=True)
+
+
+def _changes(options: dict[str, Any], now: "Rules") -> dict[str, Any]:
+    """What `Desk.set_rules` is given: only what was asked for."""
+    numbers = ("labels_per_item", "most_labels", "lease_seconds")
+    found = {name: options[name] for name in numbers if options[name] is not None}
+    if options["budget"] is not None:
+        found["budget"] = _budget(options["budget"])
+    if options["classes"] is not None:
+        found["classes"] = names_in(options["classes"])
+    for name in ("added", "removed"):
+        if options[name]:
+            found[name] = [each.strip() for each in options[name]]
+    if options["renamed"]:
+        found["renamed"] = dict(_renamed(each, now) for each in options["renamed"])
+        if len(found["renamed"]) < len(options["renamed"]):
+            raise ValueError("--rename must name each class once.")
+    return found
+
+
+def _budget(text: str) -> int | None:
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--budget must be a whole number from 1, or none, but it is {text!r}.") from None
+
+
+def _renamed(text: str, now: "Rules") -> tuple[str, str]:
+    """(old, new) of OLD=NEW; where there are several =, the one after a class that is there."""
+    places = [place for place, letter in enumerate(text) if letter == "="]
+    pairs = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+    pair = next((pair for pair in pairs if pair[0] in now.classes), pairs[0] if pairs else ("", ""))
+    if not all(pair):
+        raise ValueError(f"--rename must be like OLD=NEW, but it is {text!r}.")
+    return pair
+
+
+# ---- in words ----
+
+
+def _table(title: str, now: "Rules", progress: "Progress") -> Iterator[str]:
+    """The rules in force, a line for each."""
+    given = f"{progress.labels:,} given"
+    left = given if now.budget is None else f"{given}, {max(0, now.budget - progress.labels):,} left"
+    yield f"{title}: the rules in force"
+    yield f"  classes          {_classes(now)}"
+    yield f"  budget           {_number(now.budget)} ({left})"
+    yield f"  labels per item  {now.labels_per_item}"
+    yield f"  most labels      {now.most_labels} (where people disagree)"
+    yield f"  lease seconds    {now.lease_seconds:g}"
+
+
+def _differences(before: "Rules", after: "Rules", progress: "Progress", renamed: dict[str, str]) -> Iterator[str]:
+    """What has changed, a line for each thing, and what follows from it."""
+    for old, new in renamed.items():
+        if old in before.classes and old != new:
+            count = progress.classes.get(new, 0)
+            yield f"renamed: {old} -> {new}" + (f" ({count:,} {_labels(count)})" if count else "")
+    if after.classes != before.classes:
+        yield f"classes: {_classes(before)} -> {_classes(after)}"
+    if after.budget != before.budget:
+        yield f"budget: {_number(before.budget)} -> {_number(after.budget)}"
+    if after.budget is not None and after.budget != before.budget and after.budget <= progress.labels:
+        yield f"  {progress.labels:,} {_labels(progress.labels)} were given already, so nothing more is asked."
+    for name in ("labels_per_item", "most_labels", "lease_seconds"):
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            yield f"{name.replace('_', ' ')}: {old:g} -> {new:g}"
+    waiting = progress.labelled - progress.complete
+    if (after.labels_per_item, after.most_labels) != (before.labels_per_item, before.most_labels) and waiting > 0:
+        yield f"  {waiting:,} labelled {'item needs' if waiting == 1 else 'items need'} labels of other people now."
+
+
+def _classes(now: "Rules") -> str:
+    return ", ".join(now.classes) or "any"
+
+
+def _number(budget: int | None) -> str:
+    return "none" if budget is None else f"{budget:,}"
+
+
+def _labels(count: int) -> str:
+    return "label" if count == 1 else "labels"

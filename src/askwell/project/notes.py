@@ -1,0 +1,70 @@
+"""What does not fit together between a project's settings, its data and its store, in words for people."""
+
+from typing import Any
+
+from askwell.project.folder import Project
+from askwell.project.settings import FILE
+from askwell.project.vectors import is_file
+from askwell.tables.table import listed
+
+__all__ = ["project_warnings"]
+
+START = ("classes", "budget", "labels_per_item", "most_labels", "lease_seconds")
+
+
+def project_warnings(project: Project) -> list[str]:
+    """Labels of items that left the pool, rules that were edited where they do not count, vectors that do not fit."""
+    return [*_left_the_pool(project), *_edited_rules(project), *_vectors(project)]
+
+
+def _left_the_pool(project: Project) -> list[str]:
+    gone = dict.fromkeys(
+        answer.item
+        for answer in project.desk().answers()
+        if answer.kind == "label" and answer.item not in project.items
+    )
+    if not gone:
+        return []
+    some = listed([*gone], most=3)
+    if len(gone) == 1:
+        return [f"1 label is of an item that is no longer in the pool ({some}): kept and exported, not learnt from."]
+    return [
+        f"{len(gone):,} labelled items are no longer in the pool ({some}). Their labels are kept and exported, not "
+        "learnt from."
+    ]
+
+
+def _edited_rules(project: Project) -> list[str]:
+    """Rules in the settings that are neither those at the start nor those in force: they were edited in vain."""
+    records = project.store().read(project.settings.run)
+    begun: Any = next((record.body for record in records if record.kind == "rules"), None)
+    rules = project.desk().rules
+    said = []
+    for name in START if begun is not None else ():
+        now = getattr(project.settings, name)
+        if name == "most_labels":
+            now = now or 2 * project.settings.labels_per_item - 1
+        then, here = begun.get(name), getattr(rules, name)
+        plain = tuple(then) if isinstance(then, list) else then
+        if now not in (plain, here):
+            said.append(
+                f"[start] {name} in {FILE} was edited, and does not count: since the project began its rules are in "
+                f"the store, and {name} {'are' if name == 'classes' else 'is'} {_words(here)} there. Change them with "
+                "askwell rules, or on the page."
+            )
+    return said
+
+
+def _words(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else "without end" if value is None else str(value)
+
+
+def _vectors(project: Project) -> list[str]:
+    """Why the vectors in files cannot be those of the pool, if so."""
+    if not (isinstance(project.settings.features, str) and is_file(project.settings.features)):
+        return []
+    try:
+        project.features()
+    except ValueError as fault:
+        return [f"The model cannot be trained: {fault}"]
+    return []

@@ -1,0 +1,153 @@
+"""What the project's model predicts, of its pool, its targets, or inputs it has never seen."""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from askwell.arrays import spans
+from askwell.items import Items, LeftOut, open_items
+from askwell.models.protocol import mean_predict
+from askwell.progress import counted
+from askwell.project.features import EMBEDDINGS, Features
+from askwell.project.folder import Project
+from askwell.project.formats import csv_bytes, format_of, json_bytes, parquet_bytes, write_whole
+from askwell.project.rounds import learned_posterior
+from askwell.tables.table import some_rows
+
+__all__ = ["Predictions", "open_input", "predict_items", "table_format", "takes_embeddings"]
+
+AT_ONCE = 1 << 24  # probabilities held at a time, of all draws and classes
+MOST_ROWS = 10_000  # encoded at a time
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Class probabilities of some items, in their order.
+
+    >>> found = Predictions(("a", "b"), ("ham", "spam"), np.array([[0.75, 0.25], [0.5, 0.5]]))
+    >>> print(found.data("csv").decode(), end="")
+    "id","class","probability"
+    "a","ham","0.75"
+    "b","ham","0.5"
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[Any, ...]
+    probs: np.ndarray  # [n, c]
+    left_out: tuple[LeftOut, ...] = ()  # rows of the input that have nothing to predict from
+
+    def best(self) -> list[Any]:
+        """The most probable class of each; of equally probable ones the first."""
+        return [self.classes[column] for column in self.probs.argmax(axis=1)]
+
+    def rows(self, *, all_classes: bool = False) -> Iterator[dict[str, Any]]:
+        """id, class, probability; with `all_classes` also `p_` and a class for the probability of each."""
+        names = [f"p_{label}" for label in self.classes]
+        for item, label, probs in zip(self.ids, self.best(), self.probs, strict=True):
+            shares = [round(float(share), 6) for share in probs]
+            more = zip(names, shares, strict=True) if all_classes else ()
+            yield {"id": item, "class": label, "probability": max(shares), **dict(more)}
+
+    def data(self, format: str, *, all_classes: bool = False, safe: bool = True) -> bytes:
+        """The rows as a file: csv, jsonl or parquet. `safe` is that of `csv_bytes`."""
+        rows = [*self.rows(all_classes=all_classes)]
+        names = ["id", "class", "probability", *(f"p_{label}" for label in self.classes if all_classes)]
+        if format == "csv":
+            return csv_bytes(names, rows, safe=safe)
+        return json_bytes(rows) if format == "jsonl" else parquet_bytes(names, rows)
+
+    def write(
+        self, path: str | Path, *, format: str | None = None, all_classes: bool = False, safe: bool = True
+    ) -> None:
+        """Write them to a file, whole or not at all; the format is that of its ending unless given."""
+        write_whole(Path(path), self.data(table_format(path, format), all_classes=all_classes, safe=safe))
+
+
+def table_format(path: str | Path, asked: str | None) -> str:
+    """csv, jsonl or parquet, by name or by the file's ending."""
+    with suppress(ValueError):
+        if (found := format_of(Path(path), asked)) != "label-studio":
+            return found
+    name = Path(path).name
+    raise ValueError(
+        f"format must be csv, jsonl or parquet, but the ending of {name!r} is that of none. Try {name}.csv."
+    )
+
+
+def predict_items(project: Project, source: Items | str, *, embeddings: str | Path | None = None) -> Predictions:
+    """What the model believes after the labels there are about "pool", "targets", or other items (`open_input`).
+
+    The model is the one that the page's questions come from after the same labels. `embeddings` is the file with those
+    of the items, for a project whose features are embeddings in a file.
+    """
+    posterior = learned_posterior(project)
+    items = project.items if source == "pool" else project.target_items if source == "targets" else source
+    if not isinstance(items, Items):
+        raise ValueError("the project has no targets of its own: it was made without --targets.")
+    x = project.features()[0 if source == "pool" else 1] if isinstance(source, str) else None
+    parts = [x] if x is not None else _encoded(project.encoder(), items, embeddings)
+    found = []
+    with counted(len(items), label="predicting", unit="items") as done:
+        for part in parts:
+            draws = max(1, np.asarray(posterior.predict(part[:1])).size)  # k times c
+            for span in spans(len(part), max(1, AT_ONCE // draws)):
+                found.append(np.asarray(mean_predict(posterior, part[span]), np.float64))
+                done(len(found[-1]))
+    return Predictions(items.ids, tuple(posterior.classes), np.concatenate(found), items.left_out)
+
+
+def _encoded(features: Features, items: Items, embeddings: str | Path | None) -> Iterator[np.ndarray]:
+    """The items as the model sees them, some at a time."""
+    assert features.encode is not None
+    if embeddings is not None:
+        yield features.encode(items, Path(embeddings))
+        return
+    for span in spans(len(items), MOST_ROWS):
+        rows = np.arange(span.start, span.stop)
+        part = dataclasses.replace(
+            items,
+            ids=items.ids[span],
+            contents=range(len(rows)) if items.kind == "table" else items.contents[span],
+            table=None if items.table is None else some_rows(items.table, rows),
+            left_out=(),
+            kept=None,
+        )
+        yield features.encode(part, None)
+
+
+def open_input(project: Project, path: str | Path, *, id: str | None = None, **reading: str | None) -> Items:
+    """The items of a file or a folder that the model can look at: a table needs the columns that the model uses.
+
+    `id` is the column with ids, by default that of the project; rows are counted where there is none. `encoding` and
+    `delimiter` are those of the project unless given.
+    """
+    place, features = Path(path), project.encoder()
+    options: dict[str, Any] = {
+        "kind": project.settings.kind if project.settings.features in ("text", "pixels") else None
+    }
+    for name in ("encoding", "delimiter"):
+        options[name] = reading.get(name) or getattr(project.settings, name)
+    if place.is_dir() or place.suffix.lower() == ".npy":
+        return open_items(place, **options)
+    options |= {"kind": options["kind"] or "table", "show": features.columns or None}
+    options["hide"] = [name for name in (project.settings.label, project.settings.cost) if name is not None]
+    wanted = id or project.settings.id
+    try:
+        return open_items(place, id=wanted, **options)
+    except ValueError:
+        found = open_items(place, **options)
+        if id is not None or wanted in (None, *found.columns):  # not the id column was the trouble
+            raise
+        return found
+
+
+def takes_embeddings(project: Project) -> bool:
+    """Whether the project's features are embeddings in a file, so that an input's must be given in one too."""
+    features = project.settings.features
+    return isinstance(features, str) and features.startswith(EMBEDDINGS) and not project.encoder().columns
