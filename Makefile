@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-label-studio soak bench docs format clean
+.PHONY: demo test test-label-studio versions soak bench docs format clean
 
 demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
 	$(BIN)/askwell demo
@@ -18,6 +18,10 @@ test-label-studio: .venv/dev ## the bridge against a real Label Studio server: i
 	scripts/label_studio
 	ASKWELL_REQUIRE_LABEL_STUDIO=1 $(BIN)/python -m pytest tests/bridge
 
+versions: .venv/postgres ## before a release: the tests with the lowest declared versions and with the newest, an hour each
+	$(PYTHON) scripts/versions.py lowest
+	$(PYTHON) scripts/versions.py newest
+
 soak: .venv/dev .venv/postgres .venv/browser ## the promises of docs/reliability.md at full size: hours
 	cd tests && ../$(BIN)/python -m soak
 
@@ -32,7 +36,7 @@ format: .venv/dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-newest site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/pip:
 	$(PYTHON) -m venv .venv

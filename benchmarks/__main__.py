@@ -9,7 +9,13 @@ from benchmarks.measure import Row, machine
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
-COMPARISONS = ("draws", "models", "scale", "stopping")  # no speed, no goals: tables of the manual, made by name only
+COMPARISONS = (
+    "draws",
+    "models",
+    "posterior",
+    "scale",
+    "stopping",
+)  # no speed, no goals: tables of the manual, made by name only
 SPEED = [name for name in NAMES if name not in COMPARISONS]
 START, END = "<!-- measured -->", "<!-- /measured -->"
 HEAD = ("what", "at", "goal", "measured")

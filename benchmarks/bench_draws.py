@@ -60,6 +60,36 @@ def rows(
     return found
 
 
+def error_rows(
+    trees: tuple[int, ...] = (30, 100, 400), reference: int = 4000, labels: int = 40
+) -> list[dict[str, Any]]:
+    """`epig_error` against the spread of `epig` over blocks of k draws: votes of a forest, soft binary draws."""
+    x, y = load_digits(return_X_y=True)
+    order = rng_for(0, 0, "error").permutation(len(x))
+    first = order[:labels]
+    forest = RandomForestClassifier(reference, random_state=0, n_jobs=-1).fit(x[first], y[first])
+    weights = rng_for(0, 0, "soft draws").normal(size=(reference, 5))
+    inputs = rng_for(0, 0, "soft inputs").normal(size=(260, 5))
+    soft = 1 / (1 + np.exp(-(inputs @ weights.T)))  # [n, k]
+    soft = np.stack([soft, 1 - soft], axis=2)
+    beliefs = {
+        "votes of a forest, digits": (votes(forest, x[order[200:400]], 10), votes(forest, x[order[600:660]], 10)),
+        "soft binary draws": (soft[:200], soft[200:]),
+    }
+    found = []
+    for name, (pool, target) in beliefs.items():
+        ratios = []
+        for k in trees:
+            blocks = [slice(i, i + k) for i in range(0, reference - k + 1, k)]
+            scores = np.array([askwell.epig(pool[:, b], target[:, b]) for b in blocks])
+            errors = np.array([askwell.epig_error(pool[:, b], target[:, b]) for b in blocks[:10]])
+            ratios.append(np.sqrt((errors**2).mean() / scores.var(axis=0, ddof=1).mean()))
+        measured = "said / true standard error " + " / ".join(f"{ratio:.2f}" for ratio in ratios)
+        at = f"k = {trees}, blocks of {reference} draws"
+        found.append({"what": f"`epig_error`, {name}", "at": at, "goal": "", "measured": measured, "ok": None})
+    return found
+
+
 def learn(
     seeds: int, *, trees: int = 100, start: int = 20, stop: int = 90, redundant: bool = False
 ) -> dict[str, list[float]]:
@@ -117,9 +147,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--learn", type=int, metavar="SEEDS", help="run the learning trial with this many seeds")
     parser.add_argument("--redundant", action="store_true")
+    parser.add_argument("--error", action="store_true", help="compare epig_error with the spread over blocks of draws")
     options = parser.parse_args()
     if options.learn is None:
-        for row in rows():
+        for row in error_rows() if options.error else rows():
             print(f"{row['what']:>10}: {row['measured']}")
         return
     areas = learn(

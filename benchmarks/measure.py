@@ -79,7 +79,8 @@ def in_child(
 ) -> Any:
     """What `function` ("package.module:name") returns in a fresh process, perhaps of another interpreter; by JSON."""
     command = [str(python), "-W", "ignore", "-m", "benchmarks.measure", function, json.dumps(arguments)]
-    settings = os.environ | {"PYTHONPATH": str(ROOT)} | (env or {})
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
+    settings = os.environ | {"PYTHONPATH": paths, "ASKWELL_COMPILE": "wait"} | (env or {})
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=settings, cwd=ROOT)
     if done.returncode:
         raise RuntimeError(f"{function}: {done.stderr.strip()[-500:]}")
