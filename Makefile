@@ -12,7 +12,7 @@ test: .venv/dev .venv/postgres .venv/browser ## lint, types, layers, tests with 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-label-studio: .venv/dev ## the bridge against a real Label Studio server: installs it, about 1 GB, outside the project
 	scripts/label_studio

@@ -465,15 +465,15 @@ print(json.dumps(found))
 """
 
 
-def test_a_copy_that_may_only_be_read_can_be_looked_at_and_exported(project, place, tmp_path_factory):
+def test_a_copy_that_may_only_be_read_can_be_looked_at_and_exported(project, place, tmp_path_factory, enterable):
     folder, out = place / "p", tmp_path_factory.mktemp("out")
     for item, label in list(project.items())[:3]:
         fine("tell", folder, item, label)
     shutil.copytree(folder, out / "p", ignore=shutil.ignore_patterns("*-lock", "*-sessions"))
     shutil.copy(place / "pool.csv", out)
     shutil.copy(place / "traffic.csv", out)
-    for path in (out, out.parent, out.parent.parent):
-        path.chmod(0o777)
+    out.chmod(0o777)
+    enterable(out)
     for path in (out / "p").rglob("*"):
         path.chmod(0o555 if path.is_dir() else 0o444)
     (out / "p").chmod(0o555)

@@ -139,13 +139,12 @@ def look_as_nobody(opener, line):
 
 @pytest.mark.parametrize("folder_mode", [0o555, 0o777])
 @pytest.mark.parametrize("journal", [False, True])
-def test_a_copy_that_may_only_be_read_can_be_looked_at(filled, tmp_path, folder_mode, journal):
+def test_a_copy_that_may_only_be_read_can_be_looked_at(filled, tmp_path, enterable, folder_mode, journal):
     path = filled[0]
     if journal:  # left behind, and empty
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).touch()
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
+    enterable(tmp_path)
     before = snapshot(tmp_path)
     path.chmod(0o444)
     tmp_path.chmod(folder_mode)
@@ -175,10 +174,9 @@ def test_a_copy_to_look_at_must_be_there(tmp_path):
         ("labels.db", 0o777, "it may not be read and written"),
     ],
 )
-def test_what_may_not_be_written_is_said(filled, tmp_path, name, folder_mode, message):
+def test_what_may_not_be_written_is_said(filled, tmp_path, enterable, name, folder_mode, message):
     filled[0].chmod(0o444)
-    for folder in tmp_path.parents[:2]:  # pytest's own, which others may not enter
-        folder.chmod(0o755)
+    enterable(tmp_path)
     before = snapshot(tmp_path)
     tmp_path.chmod(folder_mode)
     try:
