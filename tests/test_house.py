@@ -19,7 +19,8 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
 TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
-    *("trees", "tree_kernels", "logistic_kernels", "masks", "networks", "passes", "tensors", "training"),
+    "vote_kernels",
+    *("tree_kernels", "logistic_kernels", "masks", "networks", "passes", "tensors", "training"),
     *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
@@ -55,8 +56,8 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
     "pyarrow": {"project/formats.py", "rows/parquet.py", "tables/reading.py"},
     "fsspec": {"rows/places.py"},
-    "numba": {"compiling.py", "information/pairs.py", "information/vectors.py", "information/votes.py"},
-    "llvmlite": {"information/pairs.py", "information/vectors.py"},
+    "numba": {"compiling.py", "information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
+    "llvmlite": {"information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
 }
 MOST_LINES = 600
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

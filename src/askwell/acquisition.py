@@ -16,7 +16,7 @@ import numpy as np
 from askwell.arrays import Array
 from askwell.information import categorical, draws
 
-__all__ = ["SCORES", "Score", "as_score", "needs_targets"]
+__all__ = ["SCORES", "Score", "as_score", "needs_targets", "takes_votes"]
 
 
 class Score(Protocol):
@@ -106,6 +106,11 @@ def needs_targets(score: str | Score) -> bool:
     """
     as_score(score)
     return _name(score) not in {"random", *_CANDIDATES}
+
+
+def takes_votes(score: str | Score) -> bool:
+    """Whether a score looks at beliefs as `askwell.information.votes.Votes`; a function of one's own wants an array."""
+    return _name(score) in {*_CANDIDATES, "epig"}
 
 
 def _name(score: Any) -> str | None:

@@ -20,6 +20,7 @@ __all__ = [
     "accept",
     "alone",
     "as_numpy",
+    "check_alike",
     "check_probs",
     "normalised_weights",
     "one_thread_each",
@@ -132,7 +133,7 @@ def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tu
             raise ValueError(
                 f"{name} must have at least one draw and one class, but its shape is {tuple(array.shape)}."
             )
-    _check_alike(dict(zip(named, arrays, strict=True)))
+    check_alike(dict(zip(named, arrays, strict=True)))
     if values:
         for name, array in zip(named, arrays, strict=True):
             fault = value_fault(name, array, log=log)
@@ -141,7 +142,8 @@ def check_probs(*, log: bool = False, values: bool = True, **named: Array) -> tu
     return xp, arrays
 
 
-def _check_alike(named: dict[str, Array]) -> None:
+def check_alike(named: dict[str, Array]) -> None:
+    """Refuse beliefs that differ in their draws or classes."""
     (first, a), *others = named.items()
     for name, b in others:
         for axis, word in ((1, "draws (axis 1)"), (2, "classes (axis 2)")):

@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.curves import Trace, area
-from askwell.models.forest import ForestModel, forest
+from askwell.models.forest import forest
 from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
 from askwell.report.styles import score_name
 from askwell.seeds import rng_for
@@ -98,7 +98,7 @@ def run_demo(
     echo(_introduction(digits, seeds, budget))
     with _live(echo) as progress:
         found = simulate(
-            ForestModel(forest(trees=TREES).estimator.set_params(n_jobs=1)),  # the runs share the processors
+            forest(trees=TREES),
             digits.x,
             digits.y,
             test=digits.test,

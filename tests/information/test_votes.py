@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+import askwell
 from askwell import epig, pairwise_epig, top_epig
 from askwell.information import compiled
+from askwell.information.bounds import prepare
+from askwell.information.votes import Votes, code_type
 from askwell.seeds import rng_for
 
 
@@ -85,3 +88,83 @@ def test_logarithms_of_votes(rng):
     probs, targets = votes(rng, 6, 50, 3), votes(rng, 4, 50, 3)
     with np.errstate(divide="ignore"):
         assert np.array_equal(epig(np.log(probs), np.log(targets), log=True), epig(probs, targets))
+
+
+# ---- votes as they are held, a byte each ----
+
+
+def held(rng, n, draws, classes):
+    codes = rng.integers(0, classes, (n, draws)) * (rng.random((n, 1)) < 0.9)  # some inputs are sure
+    return Votes(codes.astype(code_type(classes)), classes)
+
+
+def test_votes_stand_for_an_array(rng):
+    some = held(rng, 7, 20, 4)
+    probs = np.asarray(some)
+    assert probs.shape == some.shape == (7, 20, 4)
+    assert probs.dtype == some.dtype
+    np.testing.assert_array_equal(probs.argmax(-1), some.codes)
+    np.testing.assert_array_equal(probs.sum(1), some.counts)
+    for rows in (slice(2, 5), [1, 6], np.arange(7) > 3):
+        np.testing.assert_array_equal(np.asarray(some[rows]), probs[rows])
+    assert len(some[:0]) == 0
+    with pytest.raises(TypeError, match=r"numpy\.asarray"):
+        some[3]
+
+
+@pytest.mark.parametrize("compiling", ["wait", "never"])
+@pytest.mark.parametrize(("draws", "classes"), [(1, 2), (64, 2), (500, 2), (70, 3), (500, 10), (100, 40), (65, 300)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_held_votes_score_as_their_array(rng, monkeypatch, compiling, draws, classes, weighted):
+    monkeypatch.setenv("ASKWELL_COMPILE", compiling)
+    some, targets = held(rng, 30, draws, classes), held(rng, 9, draws, classes)
+    weights = rng.random(9) if weighted else None
+    probs, target_probs = np.asarray(some), np.asarray(targets)
+    np.testing.assert_array_equal(
+        askwell.epig(some, targets, weights=weights), askwell.epig(probs, target_probs, weights=weights)
+    )
+    np.testing.assert_array_equal(askwell.pairwise_epig(some, targets), askwell.pairwise_epig(probs, target_probs))
+    for score in (askwell.entropy, askwell.margin, askwell.least_confidence, askwell.bald):
+        found = score(some)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, score(probs), atol=2e-6)
+
+
+@pytest.mark.parametrize(("draws", "classes"), [(200, 6), (60, 30), (400, 20)])
+def test_counting_is_right_whichever_way(rng, draws, classes):
+    """Large groups of draws by bits, small ones draw by draw; targets in several chunks."""
+    some, targets = held(rng, 20, draws, classes), held(rng, 150, draws, classes)
+    truth = np.array([[information(p, q) for q in np.asarray(targets)] for p in np.asarray(some)])
+    np.testing.assert_allclose(askwell.pairwise_epig(some, targets), truth, atol=1e-6)
+    np.testing.assert_allclose(askwell.epig(some, targets), truth.mean(1), atol=1e-6)
+
+
+def test_the_best_of_held_votes(rng):
+    some, targets = held(rng, 300, 100, 3), held(rng, 20, 100, 3)
+    scores = askwell.epig(some, targets)
+    order = np.argsort(-scores, kind="stable")[:10]
+    for prepared in (None, prepare(targets)):
+        index, best = askwell.top_epig(some, targets, 10, prepared=prepared)
+        np.testing.assert_array_equal(index, order)
+        np.testing.assert_array_equal(best, scores[order])
+    index, best = askwell.top_epig(some, targets, 10, floor=float(scores[order[4]]))
+    np.testing.assert_array_equal(index[:5], order[:5])
+    with pytest.raises(ValueError, match="prepared of others"):
+        askwell.top_epig(some, targets, 10, prepared=prepare(held(rng, 20, 100, 3)))
+    with pytest.raises(ValueError, match="same weights"):
+        askwell.top_epig(some, targets, 10, prepared=prepare(targets, weights=np.arange(1.0, 21)))
+
+
+def test_held_votes_beside_arrays(rng):
+    some, targets = held(rng, 8, 50, 3), soft(rng, 6, 50, 3)
+    np.testing.assert_array_equal(askwell.epig(some, targets), askwell.epig(np.asarray(some), targets))
+    np.testing.assert_array_equal(
+        askwell.epig_quadratic(some, some), askwell.epig_quadratic(np.asarray(some), np.asarray(some))
+    )
+
+
+def test_held_votes_of_other_draws_or_none_are_refused(rng):
+    with pytest.raises(ValueError, match="draws"):
+        askwell.epig(held(rng, 3, 10, 3), held(rng, 3, 11, 3))
+    with pytest.raises(ValueError, match="at least one target"):
+        askwell.epig(held(rng, 3, 10, 3), held(rng, 3, 10, 3)[:0])

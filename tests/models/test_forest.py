@@ -30,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import askwell
 from askwell.models import forest as forest_module
-from askwell.models.forest import ForestModel, ForestPosterior, MembersPosterior, forest
+from askwell.models.forest import ForestModel, ForestPosterior, MembersPosterior, RandomForest, forest
 from askwell.models.linear import LinearModel
 from askwell.seeds import rng_for
 from askwell.testing import check_model
@@ -121,8 +121,8 @@ def test_other_seeds_give_other_forests():
 
 
 def test_our_own_has_enough_trees():
-    assert forest().estimator.n_estimators == 500
-    assert isinstance(forest(trees=20), ForestModel)
+    assert forest().trees == 500
+    assert forest(trees=20) == RandomForest(20)
 
 
 def test_one_class_so_far():

@@ -168,9 +168,9 @@ def _model(name: str | None, task: Labelled) -> Any:
         from askwell.project.folder import linear_model
 
         return linear_model(task.x, alike=task.alike)
-    from askwell.models.forest import ForestModel, forest
+    from askwell.models.forest import forest
 
-    return ForestModel(forest(trees=TREES).estimator.set_params(n_jobs=1))  # the runs share the processors
+    return forest(trees=TREES)
 
 
 # ---- what is printed and written ----

@@ -20,12 +20,31 @@ from scipy.linalg import eigh
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
 from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
 from askwell.information.plain import seconds
+from askwell.information.votes import Votes
 
-__all__ = ["Prepared", "Screen", "chi2_bound", "data_processing_bound", "forms", "prepare", "target_gram", "top_epig"]
+__all__ = [
+    "Prepared",
+    "PreparedVotes",
+    "Screen",
+    "chi2_bound",
+    "data_processing_bound",
+    "forms",
+    "prepare",
+    "target_gram",
+    "top_epig",
+]
 
 SECONDS = 1e-10  # that NumPy takes for a multiplication in a matrix product
 MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
 SAMPLE = 4096  # numbers of prepared targets that are looked at again
+OTHER_TARGETS = (
+    "prepared must be of these target_probs, of shape {}, but it was prepared of others, of shape {}, or they have "
+    "been changed since. Prepare them again whenever the model has been fitted: prepare(target_probs, ...)."
+)
+OTHER_WEIGHTS = (
+    "prepared must be of the same weights and log as this call, but it was prepared with others. "
+    "Try prepare(target_probs, weights=weights, log=log)."
+)
 SLACK = 1e-6  # how much of its largest possible value a bound is raised by: more than float32 can be wrong
 
 
@@ -70,7 +89,7 @@ def top_epig(
     weights: Array | None = None,
     log: bool = False,
     floor: float = -np.inf,
-    prepared: "Prepared | None" = None,
+    prepared: "Prepared | PreparedVotes | None" = None,
 ) -> tuple[Array, Array]:
     """The `size` candidates with the highest EPIG, best first: (indices [size], scores [size]).
 
@@ -85,13 +104,12 @@ def top_epig(
     >>> top_epig([vague, split, split], [split], 2)
     (array([1, 2]), array([0.69314718, 0.69314718]))
     """
+    if isinstance(probs, Votes) and isinstance(target_probs, Votes):
+        _check_size(size, len(probs))
+        return _top_of_votes(probs, target_probs, size, weights, floor, prepared)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     n = probs.shape[0]
-    if not 0 <= size <= n:
-        raise ValueError(
-            f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
-            "Ask for fewer, or give a larger pool."
-        )
+    _check_size(size, n)
     host, host_targets = as_numpy(probs), as_numpy(target_probs)
     near = host is not None and host_targets is not None
     fast = hot_loop(seconds=seconds(n, *target_probs.shape)) if near else None
@@ -101,7 +119,7 @@ def top_epig(
         return best, scores[best]
     if prepared is not None:
         prepared.check(host_targets, weights, log)
-    if prepared is None or prepared.dtype != host.dtype:
+    if not isinstance(prepared, Prepared) or prepared.dtype != host.dtype:
         prepared = _prepared(fast, host_targets, weights, host.dtype, log, n >= MANY * host.shape[1])
     best, scores = np.empty(0, np.intp), np.empty(0)
     for span, part in fast.parts(host, packed=prepared.blocks, log=log):
@@ -109,6 +127,30 @@ def top_epig(
         best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
         best, scores = _best(best, scores, size, host.dtype)
     return xp.asarray(best, device=probs.device), like(xp, probs, scores)
+
+
+def _check_size(size: int, n: int) -> None:
+    if not 0 <= size <= n:
+        raise ValueError(
+            f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
+            "Ask for fewer, or give a larger pool."
+        )
+
+
+def _top_of_votes(
+    votes: Votes, targets: Votes, size: int, weights: Array | None, floor: float, prepared: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """`top_epig` where votes are counted, which costs less than a bound would."""
+    if prepared is not None:
+        prepared.check(targets, weights, False)
+        scores = np.zeros(len(votes))
+        for pack in prepared.packs:
+            prepared.fast.add_vote_scores(votes, pack, scores)
+    else:
+        scores = epig(votes, targets, weights=weights)
+    scores = scores.astype(votes.dtype)
+    index = np.flatnonzero(scores >= floor * (1 - SLACK)) if floor > 0 else np.arange(len(scores))
+    return _best(index, scores[index], min(size, len(index)), scores.dtype)
 
 
 def target_gram(target_probs: Array, *, weights: np.ndarray | None = None, log: bool = False) -> Array:
@@ -180,16 +222,9 @@ class Prepared:
         """Refuse other targets than these, or other weights. The same array is not read again, but for a sample."""
         same = target_probs is self.target_probs or np.array_equal(target_probs, self.target_probs)
         if not same or not np.array_equal(_sample(target_probs), self.sample, equal_nan=True):
-            raise ValueError(
-                f"prepared must be of these target_probs, of shape {target_probs.shape}, but it was prepared of "
-                f"others, of shape {self.target_probs.shape}, or they have been changed since. Prepare them again "
-                "whenever the model has been fitted: prepare(target_probs, ...)."
-            )
+            raise ValueError(OTHER_TARGETS.format(target_probs.shape, self.target_probs.shape))
         if log != self.log or not np.array_equal(_shares(weights, len(target_probs)), self.weights):
-            raise ValueError(
-                "prepared must be of the same weights and log as this call, but it was prepared with others. "
-                "Try prepare(target_probs, weights=weights, log=log)."
-            )
+            raise ValueError(OTHER_WEIGHTS)
 
     @cached_property
     def blocks(self) -> list[Any]:
@@ -227,6 +262,31 @@ class Prepared:
         return Screen(vectors, rest + SLACK * float(np.trace(gram)), float(chi2 * len(gram) ** 2))
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class PreparedVotes:
+    """Targets whose draws are votes, as `top_epig` counts them."""
+
+    fast: Any  # the compiled loop
+    targets: Votes
+    weights: np.ndarray  # [m]
+
+    def check(self, targets: Votes | np.ndarray, weights: Array | None, log: bool) -> None:
+        """Refuse other targets than these, or other weights."""
+        if targets is not self.targets and not np.array_equal(np.asarray(targets), np.asarray(self.targets)):
+            raise ValueError(OTHER_TARGETS.format(targets.shape, self.targets.shape))
+        if log or not np.array_equal(_shares(weights, len(targets)), self.weights):
+            raise ValueError(OTHER_WEIGHTS)
+
+    @cached_property
+    def packs(self) -> list[Any]:
+        """The targets as they are counted."""
+        return [pack for _, pack in self.fast.vote_packs(self.targets, self.weights)]
+
+    def screen(self, floor: float) -> None:
+        """No bound is cheaper than counting."""
+
+
 class Screen(NamedTuple):
     """The rough bound as a test, for models that can do it before they write a prediction down.
 
@@ -239,13 +299,16 @@ class Screen(NamedTuple):
     least: float
 
 
-def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Prepared | None:
+def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Prepared | PreparedVotes | None:
     """What `top_epig` needs to know of these targets, for candidates of the same dtype; None without the compiled loop.
 
     >>> split = [[1.0, 0.0], [0.0, 1.0]]
     >>> top_epig([split], [split], 1, prepared=prepare([split]))
     (array([0]), array([0.69314718]))
     """
+    if isinstance(target_probs, Votes):
+        loop = hot_loop()
+        return None if loop is None else PreparedVotes(loop, target_probs, _shares(weights, len(target_probs)))
     _, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
     host = as_numpy(target_probs)
     fast = None if host is None else hot_loop()

@@ -2,7 +2,7 @@
 
 p(y|x) is the mean of p(y|x, theta_k) over the draws, p(y, y*|x, x*) the mean of their products. All scores are in nats,
 none is negative, higher means ask first, and all take log-probabilities with `log=True` (-inf allowed). Draw k of the
-pool must be the same parameters as draw k of the targets.
+pool must be the same parameters as draw k of the targets. Beliefs of draws that are sure may come as `Votes`.
 """
 
 from types import ModuleType
@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
+from askwell.arrays import Array, as_numpy, check_alike, check_probs, normalised_weights, spans
 from askwell.compiling import ready
 from askwell.information import plain
+from askwell.information.votes import Votes
 
 __all__ = ["bald", "entropy", "epig", "least_confidence", "margin", "pairwise_epig"]
 
 ENTRIES = 1 << 21  # of a joint table at a time, where the hot loop does not serve
-SECONDS = 1e-7  # that NumPy takes for a number of `bald`
+SECONDS = 1e-7  # that NumPy takes for a number of `bald` ...
+MEAN_SECONDS = 3e-9  # ... and of a mean over draws
 
 
 def entropy(probs: Array, *, log: bool = False) -> Array:
@@ -27,8 +29,7 @@ def entropy(probs: Array, *, log: bool = False) -> Array:
     array([0.69314718, 0.        ])
     """
     xp, probs, marginal = _marginal(probs, log)
-    safe = xp.where(marginal > 0, marginal, 1)
-    return like(xp, probs, xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0.0, None))
+    return like(xp, probs, _entropy(xp, marginal))
 
 
 def margin(probs: Array, *, log: bool = False) -> Array:
@@ -39,7 +40,7 @@ def margin(probs: Array, *, log: bool = False) -> Array:
     """
     xp, probs, marginal = _marginal(probs, log)
     if marginal.shape[-1] == 1:
-        return xp.zeros_like(probs[:, 0, 0])
+        return like(xp, probs, xp.zeros_like(marginal[:, 0]))
     ranked = xp.sort(marginal, axis=-1)
     return like(xp, probs, 1 - (ranked[:, -1] - ranked[:, -2]))
 
@@ -62,6 +63,8 @@ def bald(probs: Array, *, log: bool = False) -> Array:
     >>> bald([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
     array([0.69314718, 0.        ])
     """
+    if isinstance(probs, Votes):  # whose draws have no entropy of their own
+        return entropy(probs)
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
     host = as_numpy(probs)
     if host is not None and (fast := hot_loop(seconds=SECONDS * host.size)) is not None:
@@ -84,6 +87,8 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
     >>> epig([alike, unlike], [alike])
     array([0.69314718, 0.        ])
     """
+    if isinstance(probs, Votes) and isinstance(target_probs, Votes):
+        return _epig_of_votes(probs, target_probs, weights)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     w = normalised_weights(weights, target_probs.shape[0])
     host, host_targets = as_numpy(probs), as_numpy(target_probs)
@@ -114,6 +119,8 @@ def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Ar
     >>> pairwise_epig([split], [sure, split])
     array([[0.        , 0.69314718]])
     """
+    if isinstance(probs, Votes) and isinstance(target_probs, Votes):
+        return _pairs_of_votes(probs, target_probs)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     host, host_targets = as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
@@ -154,19 +161,62 @@ def like(xp: Any, probs: Array, scores: Array) -> Array:
 def pool_and_targets(probs: Array, target_probs: Array, log: bool) -> tuple[Any, Array, Array]:
     """The namespace and both beliefs, shapes checked, values not yet; no targets are refused."""
     xp, (probs, target_probs) = check_probs(probs=probs, target_probs=target_probs, log=log, values=False)
+    _need_targets(target_probs)
+    return xp, probs, target_probs
+
+
+def _need_targets(target_probs: Array) -> None:
     if target_probs.shape[0] == 0:
         raise ValueError(
             "target_probs must have at least one target, but its shape is "
             f"{tuple(target_probs.shape)}. EPIG asks what a label tells about *other* predictions: give it a sample of "
             "the inputs the model will meet, or predictions of part of the pool."
         )
-    return xp, probs, target_probs
 
 
 def _marginal(probs: Array, log: bool) -> tuple[Any, Array, Array]:
     """The namespace, the beliefs, and p(y|x) = mean_k p(y|x, theta_k) as float64 [n, c]."""
-    xp, (probs,) = check_probs(probs=probs, log=log)
+    if isinstance(probs, Votes):
+        fast = hot_loop(seconds=MEAN_SECONDS * probs.codes.size * probs.classes)
+        counts = probs.counts if fast is None else fast.vote_counts(probs)
+        return np, probs, counts / probs.shape[1]
+    xp, (probs,) = check_probs(probs=probs, log=log, values=False)
+    host = as_numpy(probs)
+    if host is not None and host.size and (fast := hot_loop(seconds=MEAN_SECONDS * host.size)) is not None:
+        means = [part.means for _, part in fast.parts(host, log=log)]
+        return xp, probs, xp.asarray(np.concatenate(means))
+    check_probs(probs=probs, log=log)
     return xp, probs, xp.sum(_plain(xp, probs, log), axis=1, dtype=xp.float64) / probs.shape[1]
+
+
+def _entropy(xp: Any, marginal: Array) -> Array:
+    safe = xp.where(marginal > 0, marginal, 1)
+    return xp.clip(-xp.sum(marginal * xp.log(safe), axis=-1), 0.0, None)
+
+
+def _epig_of_votes(votes: Votes, targets: Votes, weights: Array | None) -> np.ndarray:
+    """`epig` by counting."""
+    check_alike({"probs": votes, "target_probs": targets})
+    _need_targets(targets)
+    w = normalised_weights(weights, len(targets))
+    if (fast := hot_loop(seconds=plain.seconds(len(votes), *targets.shape))) is None:
+        return plain.epig(np.asarray(votes), np.asarray(targets), w).astype(votes.dtype)
+    scores = np.zeros(len(votes))
+    for _, pack in fast.vote_packs(targets, np.full(len(targets), 1 / len(targets)) if w is None else w):
+        fast.add_vote_scores(votes, pack, scores)
+    return scores.astype(votes.dtype)
+
+
+def _pairs_of_votes(votes: Votes, targets: Votes) -> np.ndarray:
+    """`pairwise_epig` by counting."""
+    check_alike({"probs": votes, "target_probs": targets})
+    _need_targets(targets)
+    if (fast := hot_loop(seconds=plain.seconds(len(votes), *targets.shape))) is None:
+        return plain.pairwise_epig(np.asarray(votes), np.asarray(targets)).astype(votes.dtype)
+    pairs = np.empty((len(votes), len(targets)), votes.dtype)
+    for span, pack in fast.vote_packs(targets, np.zeros(len(targets))):
+        pairs[:, span] = fast.vote_pairs(votes, pack)[:, : span.stop - span.start]
+    return pairs
 
 
 # ---- the mathematics of kernels.py for arrays that live elsewhere, on a graphics card ----------------------------

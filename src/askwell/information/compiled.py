@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
-from askwell.information import kernels, packing, pairs, votes
+from askwell.information import kernels, packing, pairs, vote_kernels
 from askwell.information.packing import IS_STRONG, IS_VOTES
-from askwell.information.plain import block_size, vote_logs
+from askwell.information.plain import MOST_TARGETS, block_size
 from askwell.information.vectors import LANES, ROWS, panel_width
+from askwell.information.votes import Votes, code_type, vote_logs
 
 __all__ = [
     "Beliefs",
     "Pack",
+    "VoteTargets",
     "add_scores",
+    "add_vote_scores",
     "bald",
     "beliefs",
     "counted",
@@ -30,11 +33,15 @@ __all__ = [
     "parts",
     "sketch",
     "sketch_rank",
+    "vote_counts",
+    "vote_packs",
+    "vote_pairs",
 ]
 
 PART_BYTES = 48 << 20  # of candidates looked at together
 CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
 PACK_BYTES = 8 << 20  # of targets prepared at a time
+CELLS = 1 << 16  # that votes are counted in at a time
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -75,10 +82,10 @@ def parts(probs: np.ndarray, *, packed: Sequence["Pack"] = (), log: bool = False
         yield span, beliefs("probs", probs, span, probs.dtype, kinds=kinds, log=log)
 
 
-def _each_chunk(probs: np.ndarray, count: int, job: Callable[[slice], None]) -> None:
-    """Call `job(span)` for chunks of `count` inputs of this shape, in threads."""
+def _each_chunk(inputs: np.ndarray, count: int, job: Callable[[slice], None]) -> None:
+    """Call `job(span)` for chunks of `count` inputs like these, in threads."""
     workers = threads()
-    most = max(1, CHUNK_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
+    most = max(1, CHUNK_BYTES * len(inputs) // max(1, inputs.nbytes))
     chunks = list(spans(count, max(1, min(most, -(-count // (4 * workers))))))
     if workers == 1 or len(chunks) == 1:
         for span in chunks:
@@ -113,14 +120,17 @@ class Targets(NamedTuple):
         return Targets(span, self.centred, self.size, *(array[run] for array in self[3:]))
 
 
-class Votes(NamedTuple):
-    """Consecutive targets whose draws are votes, as the loop that counts wants them: in the same blocks of m."""
+class VoteTargets(NamedTuple):
+    """Consecutive targets whose draws are votes, as the loop that counts wants them: some blocks to a chunk of M."""
 
-    f: np.ndarray  # [k + 1]  n log n
-    bits: np.ndarray  # [blocks, c, words, m]  the draws that vote for a class
-    counts: np.ndarray  # [blocks, c, m]  how many they are
-    own: np.ndarray  # [blocks, m]  sum_y* f(n(y*))
-    weights: np.ndarray  # [blocks, m]
+    f: np.ndarray  # [k + 1]  n log n, in whole units
+    rises: np.ndarray  # [k]  f(n + 1) - f(n)
+    unit: float  # 1 / (k units)
+    bits: np.ndarray  # [chunks, c, words, M]  the draws that vote for a class
+    cells: np.ndarray  # [chunks, k, M]  where a draw's vote is counted
+    counts: np.ndarray  # [chunks, M]  votes for the first class
+    own: np.ndarray  # [chunks, M]  sum_y* f(n(y*))
+    weights: np.ndarray  # [chunks, blocks, m]
 
 
 class Pack(NamedTuple):
@@ -128,7 +138,7 @@ class Pack(NamedTuple):
 
     centred: Targets
     joint: Targets | None  # for strong candidates, where some targets are strong
-    votes: Votes | None  # for candidates that are votes, where all targets are
+    votes: VoteTargets | None  # for candidates that are votes, where all targets are
 
 
 def packs(
@@ -153,11 +163,11 @@ def packs(
         joint = _packed(seen, w[span], span, size, False) if any(strong) else targets
         for run in _runs(list(zip(strong, counted, strict=True))):
             some = targets.blocks(run)
-            ours = slice(some.span.start - span.start, some.span.stop - span.start)
+            ours = np.arange(some.span.start, some.span.stop) - span.start
             yield Pack(
                 some,
                 joint.blocks(run) if strong[run.start] else None,
-                _counted(seen.probs[ours], w[some.span], size) if counted[run.start] else None,
+                _vote_targets(_codes(seen.probs, ours), classes, w[some.span], size) if counted[run.start] else None,
             )
 
 
@@ -185,15 +195,34 @@ def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred:
     return Targets(span, centred, size, columns, share, inverse, w)
 
 
-def _counted(probs: np.ndarray, weights: np.ndarray, size: int) -> Votes:
-    """The targets as sets of draws."""
-    count, draws, classes = probs.shape
-    blocks, f, w = -(-count // size), vote_logs(draws), np.zeros((-(-count // size), size))
+def _codes(probs: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """The classes that the draws of `probs[index]` vote for, [n, k]."""
+    codes = np.empty((len(index), probs.shape[1]), code_type(probs.shape[2]))
+    vote_kernels.codes_of(probs, index, codes)
+    return codes
+
+
+def _vote_targets(codes: np.ndarray, classes: int, weights: np.ndarray, size: int) -> VoteTargets:
+    """Targets `codes [m, k]` in blocks of `size`, as many blocks to a chunk as are counted fastest."""
+    count, draws = codes.shape
+    blocks = min(-(-count // size), max(1, min(MOST_TARGETS, CELLS // classes) // size))
+    chunks, (f, one) = -(-count // (blocks * size)), vote_logs(draws)
+    w = np.zeros((chunks, blocks, size))
     w.reshape(-1)[:count] = weights
-    bits = np.empty((blocks, classes, -(-draws // votes.WORD), size), np.uint64)
-    packed = Votes(f, bits, np.empty((blocks, classes, size), np.uint32), np.empty((blocks, size)), w)
-    votes.pack(probs, *packed[:4])
-    return packed
+    bits = np.empty((chunks, classes, -(-draws // vote_kernels.WORD), blocks * size), np.uint64)
+    cells, own = np.empty((chunks, draws, blocks * size), np.uint16), np.empty((chunks, blocks * size), np.int64)
+    counts = np.empty((chunks, blocks * size), np.uint32)
+    vote_kernels.pack(codes, f, bits, cells, counts, own)
+    return VoteTargets(f, np.diff(f), 1 / (draws * one), bits, cells, counts, own, w)
+
+
+def vote_packs(votes: Votes, weights: np.ndarray) -> Iterator[tuple[slice, VoteTargets]]:
+    """(which they are, targets), all of them, as many at a time as `PACK_BYTES` hold."""
+    m, draws, classes = votes.shape
+    size = block_size(m, classes)
+    fitting = max(1, PACK_BYTES // (size * draws * (2 + classes // 8)))
+    for span in spans(m, size * fitting):
+        yield span, _vote_targets(votes.codes[span], classes, weights[span], size)
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------
@@ -208,7 +237,7 @@ def add_scores(
     """
     no_pairs = np.empty((0, 0, 0), candidates.probs.dtype)
 
-    def add(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
+    def add(pack: Pack, targets: Targets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
         found = scores[places]
         _score(candidates, targets, rows, found, no_pairs)
         scores[places] = found
@@ -219,23 +248,54 @@ def add_scores(
 def fill_pairs(candidates: Beliefs, packed: Sequence[Pack], pairs: np.ndarray) -> None:
     """pairs[i, j] = I(y_i; y*_j) for the packed targets and all candidates, for `pairs [n, m]` of all targets."""
 
-    def fill(pack: Pack, targets: Targets | Votes, rows: np.ndarray, places: np.ndarray) -> None:
-        found = np.empty((len(rows), *targets.weights.shape), pairs.dtype)
+    def fill(pack: Pack, targets: Targets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
+        votes, size = isinstance(targets, VoteTargets), pack.centred.size
+        shape = targets.own.shape if isinstance(targets, VoteTargets) else targets.weights.shape
+        found = np.empty((len(rows), *shape), pairs.dtype)
         _score(candidates, targets, rows, np.empty(0), found)
-        span, size = pack.centred.span, pack.centred.size
-        pairs[places, span] = found[:, :, :size].reshape(len(rows), -1)[:, : span.stop - span.start]
+        found = found if votes else found[:, :, :size]
+        span = pack.centred.span
+        pairs[places, span] = found.reshape(len(rows), -1)[:, : span.stop - span.start]
 
     _by_kind(candidates, packed, fill)
 
 
 def _score(
-    candidates: Beliefs, targets: Targets | Votes, rows: np.ndarray, scores: np.ndarray, pairs: np.ndarray
+    candidates: Beliefs, targets: Targets | VoteTargets, rows: np.ndarray, scores: np.ndarray, pairs: np.ndarray
 ) -> None:
     """Add to the scores of some candidates or, if `pairs` is not empty, fill that."""
-    if isinstance(targets, Votes):
-        votes.score(candidates.probs, rows, *targets, scores, pairs)
+    if isinstance(targets, VoteTargets):
+        vote_kernels.score(_codes(candidates.probs, rows), *targets, scores, pairs)
     else:
         kernels.score(*candidates[:2], rows, *targets[1:], scores, pairs)
+
+
+def vote_counts(votes: Votes) -> np.ndarray:
+    """How many draws vote for each class, `[n, c]`."""
+    counts = np.empty((len(votes), votes.classes), np.int64)
+    _each_chunk(votes.codes, len(votes), lambda span: vote_kernels.count(votes.codes[span], counts[span]))
+    return counts
+
+
+def add_vote_scores(votes: Votes, targets: VoteTargets, scores: np.ndarray) -> None:
+    """scores[i] += sum_j w_j I(y_i; y*_j) over these targets, for float64 `scores [n]`."""
+    no_pairs = np.empty((0, 0, 0), np.float32)
+
+    def add(span: slice) -> None:
+        vote_kernels.score(votes.codes[span], *targets, scores[span], no_pairs)
+
+    _each_chunk(votes.codes, len(votes), add)
+
+
+def vote_pairs(votes: Votes, targets: VoteTargets) -> np.ndarray:
+    """I(y_i; y*_j) of these targets and what they are filled up with, float32 [n, chunks M]."""
+    pairs = np.empty((len(votes), *targets.own.shape), np.float32)
+
+    def fill(span: slice) -> None:
+        vote_kernels.score(votes.codes[span], *targets, np.empty(0), pairs[span])
+
+    _each_chunk(votes.codes, len(votes), fill)
+    return pairs.reshape(len(votes), -1)
 
 
 def counted(candidates: Beliefs, packed: Sequence[Pack]) -> np.ndarray:
@@ -249,7 +309,7 @@ def counted(candidates: Beliefs, packed: Sequence[Pack]) -> np.ndarray:
 def _by_kind(
     candidates: Beliefs,
     packed: Sequence[Pack],
-    kernel: Callable[[Pack, Targets | Votes, np.ndarray, np.ndarray], None],
+    kernel: Callable[[Pack, Targets | VoteTargets, np.ndarray, np.ndarray], None],
     index: np.ndarray | None = None,
 ) -> None:
     """`kernel(pack, targets, rows, places)` in threads, each candidate with the targets in the form that it needs."""

@@ -16,7 +16,7 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
   Of two classes one u gives all four terms.
 - Where draws are nearly sure and disagree ("strong" inputs: trees), many cells of the joint table are nearly
   empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
-  Of two classes it is half of it. Where all draws are votes they are counted instead: `votes.py`.
+  Of two classes it is half of it. Where all draws are votes they are counted instead: `vote_kernels.py`.
 - Arrays are copied by loops, not by `a[:] = b`: numba's words for shapes that do not fit take it seconds to compile.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.

@@ -1,8 +1,8 @@
 """EPIG in NumPy: what the compiled loop finds, for the time until it is compiled.
 
 With t = p(y, y*) / (p(y) p(y*)) = 1 + u, as in `kernels.py`, I(y; y*) = sum p(y) p(y*) (t log t - u), in float64. It
-agrees with the loop to 1e-6. Where all draws are votes the same counts are
-taken as in `votes.py`, and rounded by the same steps: there the two are equal to the bit.
+agrees with the loop to 1e-6. Where all draws are votes they are counted as in `vote_kernels.py`, and rounded by
+the same steps: there the two are equal to the bit.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from typing import TypeAlias
 import numpy as np
 
 from askwell.arrays import one_thread_each, spans, threads
+from askwell.information.votes import LANES, vote_logs
 
-__all__ = ["LANES", "block_size", "epig", "pairwise_epig", "seconds", "vote_logs"]
+__all__ = ["block_size", "epig", "pairwise_epig", "seconds"]
 
-LANES = 8  # sums that a weighted mean is taken in
 COLUMNS = 1024  # of products for one block of targets ...
 MOST_TARGETS = 128  # ... and the most targets in one
 CELLS = 1 << 18  # of joint tables at a time
@@ -55,12 +55,6 @@ def block_size(m: int, classes: int) -> int:
     return -(-m // -(-m // most))
 
 
-def vote_logs(draws: int) -> np.ndarray:
-    """f(n) = n log n for n up to the number of draws."""
-    n = np.arange(draws + 1, dtype=np.float64)
-    return n * np.log(np.maximum(n, 1))
-
-
 def _fill(out: np.ndarray, probs: np.ndarray, target_probs: np.ndarray, weights: np.ndarray | None) -> None:
     """out[i] = what candidate i tells, in threads: NumPy lets others work while it computes."""
     votes = _are_votes(probs) & _are_votes(target_probs).all()
@@ -78,7 +72,7 @@ def _fill(out: np.ndarray, probs: np.ndarray, target_probs: np.ndarray, weights:
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """sum_j w_j v_j of `values [n, m]`, block after block, as `votes.py` does it: no other order of sums will do.
+    """sum_j w_j v_j of `values [n, m]`, block after block, in the order of `vote_kernels.py`: no other will do.
 
     In a block every LANES-th term is added to a sum of its own, and these are added up in pairs.
     """
@@ -100,30 +94,22 @@ def _are_votes(probs: np.ndarray) -> np.ndarray:
 
 
 def _by_votes(target_probs: np.ndarray) -> Information:
-    """K I(y; y*) = sum f(n(y, y*)) - sum_y* f(n(y*)) - (sum_y f(n(y)) - f(K)), with counts n."""
+    """K I(y; y*) = sum F(n(y, y*)) - sum_y* F(n(y*)) - (sum_y F(n(y)) - F(K)), with counts n."""
     m, draws, classes = target_probs.shape
-    f, columns = vote_logs(draws), target_probs.transpose(1, 2, 0).reshape(draws, -1).astype(np.float32)  # [k, c*m]
+    columns = target_probs.transpose(1, 2, 0).reshape(draws, -1).astype(np.float32)  # [k, c*m]
+    f, one = vote_logs(draws)
 
     def own(probs: np.ndarray) -> np.ndarray:
-        total = np.zeros(len(probs))
-        for y in range(classes):
-            total += f[probs[:, :, y].sum(axis=1, dtype=np.float64).astype(np.intp)]
-        return total
+        logs: np.ndarray = f[probs.sum(axis=1, dtype=np.float64).astype(np.intp)].sum(axis=1)
+        return logs
 
     theirs = own(target_probs)
 
     def information(probs: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         rows = np.ascontiguousarray(probs.transpose(0, 2, 1), np.float32).reshape(-1, draws)  # [n*c, k]
-        terms = f[(rows @ columns).astype(np.intp)].reshape(len(probs), classes, classes, m)  # counts are exact
-        if classes == 2:
-            joint = (terms[:, 0, 0] + terms[:, 0, 1]) + (terms[:, 1, 0] + terms[:, 1, 1])
-        else:
-            joint = np.zeros((len(probs), m))
-            for y in range(classes):
-                for z in range(classes):
-                    joint += terms[:, y, z]
-        here = own(probs) - f[-1]
-        pairs: np.ndarray = np.maximum((joint - theirs) - here[:, None], 0) * (1 / draws)
+        counts = (rows @ columns).astype(np.intp).reshape(len(probs), -1, m)  # exact  [n, c*c, m]
+        joint, here = f[counts].sum(axis=1), own(probs) - f[-1]
+        pairs: np.ndarray = np.maximum(joint - theirs - here[:, None], 0) * (1 / (draws * one))
         return pairs if weights is None else _weighted(pairs, weights, block_size(m, classes))
 
     return information

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from askwell.information.plain import LANES
+from askwell.information.votes import LANES
 
 __all__ = [
     "ANY_ORDER",

@@ -59,14 +59,14 @@ class Encoding:
     def _meaning(self, last: str, name: str) -> Callable[[Any], Any] | None:
         """What turns the value of a parameter into one of the numbers; the result None leaves it as it is."""
         if last in WEIGHTS:
-            return lambda value: self._weights(name, value) if isinstance(value, Mapping) else None
+            return lambda value: self.weights(name, value) if isinstance(value, Mapping) else None
         if last in SHARES:
             return lambda value: self._shares(name, value) if value is not None else None
         if last in SINGLE:
             return lambda value: None if value is None else self._number(name, value)
         return None
 
-    def _weights(self, name: str, weights: Mapping[Any, float]) -> dict[int, float]:
+    def weights(self, name: str, weights: Mapping[Any, float]) -> dict[int, float]:
         """Weights by number, of all classes that occur: one that is not named counts 1, as scikit-learn has it.
 
         A key that is no class is refused. Where the classes are not declared it may be one that is still to come, and

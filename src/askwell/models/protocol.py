@@ -13,10 +13,12 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from askwell.arrays import Array, plain, to_numpy
+from askwell.information.votes import Votes
 
 __all__ = [
     "Model",
     "Posterior",
+    "beliefs",
     "check_classifies",
     "check_labels",
     "check_rng",
@@ -79,6 +81,12 @@ def predicted(posterior: Posterior, x: Any) -> np.ndarray:
     return to_numpy(posterior.predict(x))
 
 
+def beliefs(posterior: Posterior, x: Any) -> np.ndarray | Votes:
+    """`predicted`, or the same as `Votes` where the posterior has `predict_votes(x)` and its draws are sure."""
+    votes = posterior.predict_votes(x) if hasattr(posterior, "predict_votes") else None
+    return predicted(posterior, x) if votes is None else votes
+
+
 def check_classifies(model: Any) -> None:
     """Refuse a regression model where labels are classes."""
     if getattr(model, "regression", False):
@@ -90,7 +98,10 @@ def check_classifies(model: Any) -> None:
 
 def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
     """p(y|x) `[n, c]`, the mean over the posterior's draws. Whatever predicts, rather than scores, asks here."""
-    mean: np.ndarray = predicted(posterior, x).mean(axis=1)
+    found = beliefs(posterior, x)
+    if isinstance(found, Votes):
+        return (found.counts / found.shape[1]).astype(np.float32)
+    mean: np.ndarray = found.mean(axis=1)
     return mean
 
 
@@ -122,7 +133,7 @@ def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tupl
         raise ValueError(
             f"y must hold labels, but y[{missing[0]}] is {named[missing[0]]}. Leave unlabelled examples out of x and y."
         )
-    check_labels(named, like=[plain(label) for label in classes or ()])
+    check_labels(named, like=[plain(label) for label in (() if classes is None else classes)])
     known = _in_order(named) if classes is None else tuple(classes)
     place = {label: column for column, label in enumerate(known)}
     if len(place) < len(known):

@@ -15,6 +15,8 @@ from askwell.arrays import spans, take
 from askwell.models.forest import (
     check_bag,
     check_can,
+    check_forest,
+    features_looked_at,
     is_pipeline,
     last_step,
     picks_columns,
@@ -25,7 +27,7 @@ from askwell.models.forest import (
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
 
-__all__ = ["RegressionModel", "RegressionPosterior", "noise_variance"]
+__all__ = ["RandomForestRegression", "RegressionModel", "RegressionPosterior", "noise_variance"]
 
 ROWS = 2**14  # inputs predicted at a time: the insides of a member must not grow with the pool
 FOLDS = 5
@@ -56,8 +58,7 @@ class RegressionModel:
 
     def __post_init__(self) -> None:
         check_bag(self.estimator, of="regressors")
-        if self.noise != "auto" and not (isinstance(self.noise, int | float) and self.noise >= 0):
-            raise ValueError(f'noise must be "auto" or a variance from 0, but it is {self.noise!r}.')
+        _check_noise(self.noise)
 
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> "RegressionPosterior":
         """The posterior given inputs and real labels `y [n]`."""
@@ -86,6 +87,59 @@ class RegressionModel:
             found.append(_regression(fold, take(x, rest), y[rest]).predict(take(x, part)))
         means, variances = (np.concatenate(each) for each in zip(*found, strict=True))
         return noise_variance(means, variances, y[np.concatenate(parts)])
+
+
+@final
+@dataclass(frozen=True)
+class RandomForestRegression:
+    """askwell's own random forest for numbers: as scikit-learn's in distribution, and grown many times as fast.
+
+    Parameters are those of `askwell.models.forest.RandomForest`, but that a node looks at all features, as scikit-learn
+    has it; `noise` is that of `RegressionModel`, estimated out of bag.
+
+    >>> from askwell.seeds import rng_for
+    >>> x = np.linspace(0, 1, 30)[:, None]
+    >>> posterior = RandomForestRegression(20).fit(x, x[:, 0] ** 2, rng=rng_for(0, 0, "fit"))
+    >>> means, variances = posterior.predict(x)
+    >>> means.shape, variances.shape                                        # [n, k] both
+    ((30, 20), (30, 20))
+    """
+
+    regression: ClassVar[bool] = True  # labels are numbers
+
+    trees: int = 500
+    min_samples_leaf: int = 1
+    max_features: float | int | Literal["sqrt"] = 1.0
+    noise: float | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_forest(self.trees, self.min_samples_leaf, self.max_features)
+        _check_noise(self.noise)
+
+    def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> "RegressionPosterior":
+        """The posterior given inputs and real labels `y [n]`."""
+        from askwell.models.trees import Labels, grown
+
+        values = numbers(y)
+        check_lengths(x, values)
+        check_rng(rng)
+        names, x = column_names(x), features(x, missing=True)
+        offset = float(values.mean())
+        trees, bags = grown(
+            x,
+            Labels.of_numbers(values - offset),
+            seeds=rng.integers(2**64, size=self.trees, dtype=np.uint64),
+            look=features_looked_at(self.max_features, x.shape[1]),
+            leaf=self.min_samples_leaf,
+            bags=True,
+        )
+        posterior = RegressionPosterior(None, x.shape[1], _Trees(trees, offset), 0.0, names)
+        if self.noise != "auto":
+            return replace(posterior, noise=float(self.noise))
+        unseen = (bags == 0).T  # [n, k]
+        if not (unseen.sum(axis=1) > 1).any():
+            return posterior
+        return replace(posterior, noise=noise_variance(*posterior.predict(x), values, unseen=unseen))
 
 
 @final
@@ -154,6 +208,11 @@ def noise_variance(
     return float(max(error - explained, LEAST_NOISE * error))
 
 
+def _check_noise(noise: Any) -> None:
+    if noise != "auto" and not (isinstance(noise, int | float) and noise >= 0):
+        raise ValueError(f'noise must be "auto" or a variance from 0, but it is {noise!r}.')
+
+
 class _Trees(NamedTuple):
     """Regression trees, walked in one pass; their values stand about an offset, which float32 could not hold."""
 
@@ -208,7 +267,7 @@ def _packed(forest: Any, x: np.ndarray, y: np.ndarray) -> _Trees:
         np.stack([tree.value[:, 0, 0] - offset, _leaf_variances(tree, x[chosen], y[chosen])], axis=1)
         for tree, chosen in zip(trees, forest.estimators_samples_, strict=True)
     ]
-    return _Trees(pack_trees(trees, values), offset)
+    return _Trees(pack_trees(trees, values, probabilities=False), offset)
 
 
 def _leaf_variances(tree: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -1,21 +1,292 @@
-"""The walk of many inputs down many trees, compiled. Importing this file imports numba."""
+"""Trees, compiled: how they are grown, and the walk of many inputs down many of them. Importing this imports numba.
+
+A tree depends on nothing but the labelled inputs and its seed: not on the trees before it, on threads, on the machine.
+"""
 
 import numpy as np
 
 from askwell.compiling import kernel
 
-__all__ = ["ROWS", "walk"]
+__all__ = ["ROWS", "grow", "spread_leaves", "walk"]
 
 WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
+FEW = 40  # keys that are sorted by insertion
+LARGEST = float(np.finfo(np.float32).max)
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
-@kernel(nogil=True, error_model="numpy")
-def walk(x, roots, depths, feature, threshold, children, values, out):  # type: ignore[no-untyped-def]
-    """WALKERS inputs go down a tree side by side, without a branch: none waits for another's guess to be wrong.
+# ---- growing ---------------------------------------------------------------------------------------------------------
 
-    Always as many, so that the loop over them is unrolled (those past the end walk with the last input, in vain), and
-    unsigned, so that no index is looked at for a minus: together that is twice as fast.
+
+@kernel(**OPTIONS)
+def _below(state, n):
+    """A random whole number below n; SplitMix64 (Steele et al. 2014), whose state moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+
+
+@kernel(**OPTIONS)
+def _sort(keys, n, spare, count):
+    """The first n keys in ascending order of their upper halves: by insertion, or by byte after byte where many."""
+    if n <= FEW:
+        for i in range(1, n):
+            key, j = keys[i], i
+            while j > 0 and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
+        return
+    top = np.uint64(0)
+    for i in range(n):
+        top |= keys[i]
+    top >>= np.uint64(32)
+    shift = np.uint64(32)
+    while top > np.uint64(0):
+        for i in range(257):
+            count[i] = 0
+        for i in range(n):
+            count[np.intp((keys[i] >> shift) & np.uint64(255)) + 1] += 1
+        for i in range(256):
+            count[i + 1] += count[i]
+        for i in range(n):
+            digit = np.intp((keys[i] >> shift) & np.uint64(255))
+            spare[count[digit]] = keys[i]
+            count[digit] += 1
+        for i in range(n):
+            keys[i] = spare[i]
+        shift += np.uint64(8)
+        top >>= np.uint64(8)
+
+
+@kernel(**OPTIONS)
+def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, last):
+    """(how good, after which of n sorted keys) the best cut is; how good is -inf where there is none.
+
+    How good is sum_y L(y)² / L + sum_y R(y)² / R of the weights on either side, or of numbers S_L² / L + S_R² / R: the
+    impurity, Gini's or the variance, is least where that is most. `left` has what is on the left before the first key,
+    of weight `weight` and from `begun` samples; `more` samples are on the right after the last, if `last`.
+    """
+    squares_left, squares_right = 0.0, 0.0
+    for c in range(total.shape[0]):
+        squares_left += left[c] * left[c]
+        squares_right += (total[c] - left[c]) * (total[c] - left[c])
+    best, place, samples, whole = -np.inf, -1, n + more + begun, w[-1]
+    for i in range(n if last else n - 1):
+        sample = np.intp(keys[i] & np.uint64(0xFFFFFFFF))
+        step = w[sample]
+        if classes == 0:
+            left[0] += step * t[sample]
+            squares_left, squares_right = left[0] * left[0], (total[0] - left[0]) * (total[0] - left[0])
+        else:
+            c = y[sample]
+            squares_left += step * (2 * left[c] + step)
+            squares_right -= step * (2 * (total[c] - left[c]) - step)
+            left[c] += step
+        weight += step
+        there = begun + i + 1
+        apart = i == n - 1 or (keys[i] >> np.uint64(32)) != (keys[i + 1] >> np.uint64(32))
+        if apart and there >= leaf and samples - there >= leaf:
+            good = squares_left / weight + squares_right / (whole - weight)
+            if good > best:
+                best, place = good, i
+    return best, place
+
+
+@kernel(**OPTIONS)
+def _totals(samples, start, stop, y, t, w, classes, total):
+    """Sum up the labels of a node to `total`, its weight to `w[-1]`; says whether all labels are the same."""
+    for c in range(total.shape[0]):
+        total[c] = 0
+    weight, alike, first = 0.0, True, samples[start]
+    for i in range(start, stop):
+        sample = samples[i]
+        weight += w[sample]
+        total[y[sample]] += w[sample] * t[sample]
+        alike &= (y[sample] == y[first]) & (t[sample] == t[first])
+    w[-1] = weight
+    return alike
+
+
+@kernel(**OPTIONS)
+def _end(samples, start, stop, y, t, w, classes, total, pure, values, rows):
+    """What a leaf says: (its row of `values`, how many rows there are now). Sure of class c: the row c."""
+    if pure and classes > 0:
+        return y[samples[start]], rows
+    if classes > 0:
+        for c in range(classes):
+            values[rows, c] = total[c] / w[-1]
+    else:
+        mean, spread = total[0] / w[-1], 0.0
+        for i in range(start, stop):
+            spread += w[samples[i]] * (t[samples[i]] - mean) ** 2
+        values[rows, 0], values[rows, 1] = mean, spread / w[-1]
+    return rows, rows + 1
+
+
+@kernel(**OPTIONS)
+def _split(
+    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, total, one_side, keys, spare, count
+):  # fmt: skip
+    """(feature or -1, rank below the cut, rank above it, whether missing values go right) of a node's best split.
+
+    Features are drawn without replacement: `look` of them, and more until one is not constant here. The rank above is
+    `levels[f]` where all that is there goes left and what is missing goes right.
+    """
+    best, chosen, low, high, right = -np.inf, -1, np.int64(0), np.int64(0), False
+    at, lively, seen = order.shape[0], False, 0
+    while at > 0 and (seen < look or not lively):
+        pick = _below(state, at)
+        at, seen = at - 1, seen + 1
+        f = order[pick]
+        order[pick], order[at] = order[at], f
+        here, least, most, absent = 0, levels[f], np.int64(0), 0.0
+        for c in range(one_side.shape[0]):
+            one_side[c] = 0
+        for i in range(start, stop):
+            sample = samples[i]
+            code = np.int64(codes[f, sample])
+            if code == levels[f]:
+                absent += w[sample]
+                one_side[y[sample]] += w[sample] * t[sample]
+            else:
+                keys[here] = (np.uint64(code) << np.uint64(32)) | np.uint64(sample)
+                least, most, here = min(least, code), max(most, code), here + 1
+        gone = stop - start - here
+        if here == 0 or (least == most and gone == 0):
+            continue
+        lively = True
+        _sort(keys, here, spare, count)
+        if gone > 0:  # missing values on the left, and below on the right
+            good, place = _look(keys, here, 0, y, t, w, classes, total, one_side, absent, gone, leaf, False)
+            if good > best:
+                best, chosen, right = good, f, False
+                low, high = np.int64(keys[place] >> np.uint64(32)), np.int64(keys[place + 1] >> np.uint64(32))
+            for c in range(one_side.shape[0]):
+                one_side[c] = 0
+        good, place = _look(keys, here, gone, y, t, w, classes, total, one_side, 0.0, 0, leaf, gone > 0)
+        if good > best:
+            best, chosen, low = good, f, np.int64(keys[place] >> np.uint64(32))
+            high = np.int64(keys[place + 1] >> np.uint64(32)) if place < here - 1 else levels[f]
+            right = gone > 0 or 2 * (place + 1) <= here  # where none was missing: with most of the others
+    return chosen, low, high, right
+
+
+@kernel(**OPTIONS)
+def _parted(codes, missing, samples, start, stop, low, right):
+    """Bring those that go left to the front, and say where the others begin."""
+    last = stop - 1
+    while start <= last:
+        code = np.int64(codes[samples[start]])
+        if right if code == missing else code > low:
+            samples[start], samples[last] = samples[last], samples[start]
+            last -= 1
+        else:
+            start += 1
+    return start
+
+
+@kernel(**OPTIONS)
+def _between(numbers, low, high, missing):
+    """What separates two values: half-way, or the lower one where there is nothing between them.
+
+    What is missing from the rest: what nothing finite is above.
+    """
+    if high == missing:
+        return LARGEST
+    middle = np.float64(numbers[low]) / 2 + np.float64(numbers[high]) / 2
+    return middle if middle < numbers[high] else np.float64(numbers[low])
+
+
+@kernel(**OPTIONS)
+def _drawn(state, bootstrap, weights, w, times, samples):
+    """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are."""
+    n, size = times.shape[0], 0
+    for i in range(n):
+        times[i] = 0 if bootstrap else 1
+    if bootstrap:
+        for _ in range(n):
+            times[_below(state, n)] += 1
+    for i in range(n):
+        if times[i] > 0:
+            samples[size] = i
+            w[i] = times[i] * weights[i]
+            size += 1
+    return size
+
+
+@kernel(**OPTIONS)
+def grow(
+    codes, levels, numbers, y, t, weights, classes, look, leaf, deepest, bootstrap, seeds,
+    feature, threshold, left, value, missing_right, values, rows, roots, depths, bags,
+):  # fmt: skip
+    """Grow a tree for each seed, as long as there is room; returns (trees, nodes, rows of `values`).
+
+    Inputs are `codes [d, n]`, ranks of a feature's `levels[f]` different values `numbers [d, n]`, or `levels[f]` where
+    it is missing. Labels are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has
+    `leaf` samples or more, and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children
+    of a node next to each other, right after left. `values` is filled from row `rows` on, which is `classes` at first.
+    `bags [trees, n]`, unless empty, gets how often a sample was drawn.
+    """
+    d, n = codes.shape
+    state, times, samples = np.empty(1, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
+    w = np.empty(n + 1)  # the last is a node's
+    keys, spare, count = np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty(257, np.int64)
+    order, total, one_side = np.empty(d, np.int64), np.empty(max(1, classes)), np.empty(max(1, classes))
+    starts, stops = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    nodes, deep = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    free = 0
+    for tree in range(seeds.shape[0]):
+        if free + 2 * n > feature.shape[0] or rows + n > values.shape[0]:
+            return tree, free, rows
+        state[0] = seeds[tree]
+        size = _drawn(state, bootstrap, weights, w, times, samples)
+        if bags.size:
+            for i in range(n):
+                bags[tree, i] = times[i]
+        for f in range(d):
+            order[f] = f
+        roots[tree], depths[tree] = free, 0
+        starts[0], stops[0], nodes[0], deep[0] = 0, size, free, 0
+        free, waiting = free + 1, 1
+        while waiting > 0:
+            waiting -= 1
+            start, stop, node, depth = starts[waiting], stops[waiting], nodes[waiting], deep[waiting]
+            depths[tree] = max(depths[tree], depth)
+            pure, chosen = _totals(samples, start, stop, y, t, w, classes, total), -1
+            if not pure and stop - start >= 2 * leaf and depth < deepest:
+                chosen, low, high, right = _split(
+                    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, total, one_side,
+                    keys, spare, count,
+                )  # fmt: skip
+            if chosen < 0:
+                feature[node], threshold[node], left[node], missing_right[node] = 0, np.inf, node, False
+                value[node], rows = _end(samples, start, stop, y, t, w, classes, total, pure, values, rows)
+                continue
+            middle = _parted(codes[chosen], levels[chosen], samples, start, stop, low, right)
+            feature[node], left[node], missing_right[node], value[node] = chosen, free, right, 0
+            threshold[node] = _between(numbers[chosen], low, high, levels[chosen])
+            starts[waiting], stops[waiting], nodes[waiting], deep[waiting] = middle, stop, free + 1, depth + 1
+            waiting += 1
+            starts[waiting], stops[waiting], nodes[waiting], deep[waiting] = start, middle, free, depth + 1
+            waiting, free = waiting + 1, free + 2
+    return seeds.shape[0], free, rows
+
+
+# ---- walking ---------------------------------------------------------------------------------------------------------
+
+
+@kernel(**OPTIONS)
+def walk(x, roots, depths, feature, threshold, left, value, out):
+    """The leaf that each input `x [n, d]` falls into in each tree, as its row of values, to `out [n, k]`.
+
+    WALKERS inputs go down a tree side by side, without a branch: none waits for another's guess to be wrong. Always as
+    many, so that the loop over them is unrolled (those past the end walk with the last input, in vain), and unsigned,
+    so that no index is looked at for a minus: together that is twice as fast.
     """
     n = out.shape[0]
     at = np.empty(WALKERS, np.uint32)
@@ -27,8 +298,16 @@ def walk(x, roots, depths, feature, threshold, children, values, out):  # type: 
                 for _ in range(depths[tree]):
                     for i in range(WALKERS):
                         node = at[i]
-                        right = x[min(first + i, n - 1), feature[node]] > threshold[node]
-                        at[i] = children[2 * node + np.uint32(right)]
+                        at[i] = left[node] + np.uint32(x[min(first + i, n - 1), feature[node]] > threshold[node])
                 for i in range(min(WALKERS, n - first)):
-                    for c in range(values.shape[1]):
-                        out[first + i, tree, c] = values[at[i], c]
+                    out[first + i, tree] = value[at[i]]
+
+
+@kernel(**OPTIONS)
+def spread_leaves(rows, values, out):
+    """out[i, k] = values[rows[i, k]], for `out [n, k, c]`."""
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            row = rows[i, k]
+            for c in range(values.shape[1]):
+                out[i, k, c] = values[row, c]

@@ -12,11 +12,13 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.acquisition import takes_votes
 from askwell.arrays import alone, one_thread_each, threads
 from askwell.compiling import steady
 from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
+from askwell.information.votes import Votes
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
 from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
@@ -253,7 +255,7 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
             with clock("score"):
                 best.add(*_best_epig(question, how.size, positions, probs, least()))
         return _told(best)
-    for part, probs in question.chunks(**where):
+    for part, probs in question.chunks(**where, votes=how.bar == -np.inf and takes_votes(how.score)):
         with clock("score"):
             positions = question.places(part)
             if how.bar > -np.inf:
@@ -272,17 +274,17 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
 
 
 def _best_epig(
-    question: Question, size: int, positions: np.ndarray, probs: np.ndarray, floor: float
+    question: Question, size: int, positions: np.ndarray, probs: np.ndarray | Votes, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(positions, scores) of the best, and of all that score as much as the last of them.
 
     One more than is wanted says whether there are such; then those that reach this score are looked for once more.
     """
     fixed: dict[str, Any] = {"weights": question.weights, "prepared": question.prepared}
-    few = min(size + 1, len(probs))
-    index, found = top_epig(probs, question.target_probs, few, floor=floor, **fixed)
+    few, targets = min(size + 1, len(probs)), question.target_beliefs
+    index, found = top_epig(probs, targets, few, floor=floor, **fixed)
     if len(found) > size > 0 and found[size] == found[size - 1]:
-        index, found = top_epig(probs, question.target_probs, len(probs), floor=float(found[size]), **fixed)
+        index, found = top_epig(probs, targets, len(probs), floor=float(found[size]), **fixed)
     return positions[np.asarray(index)], np.asarray(found, np.float64)
 
 

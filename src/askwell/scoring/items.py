@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from askwell.acquisition import as_score, needs_targets
+from askwell.acquisition import as_score, needs_targets, takes_votes
 from askwell.compiling import steady
+from askwell.information.votes import Votes
 from askwell.scoring.question import Clock, Question
 
 __all__ = ["checked", "exact", "need_targets", "score_chunk", "score_items"]
@@ -27,13 +28,14 @@ def score_items(
     checked(question, score)
     clock, scores = clock or Clock(), np.empty(stop - start)
     with steady(question.effort):
-        for span, probs in question.chunks(piece=piece, shown="" if piece else "scoring", clock=clock):
+        shown = "" if piece else "scoring"
+        for span, probs in question.chunks(piece=piece, shown=shown, clock=clock, votes=takes_votes(score)):
             with clock("score"):
                 scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)
     return scores
 
 
-def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray) -> np.ndarray:
+def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray | Votes) -> np.ndarray:
     """The scores of some items `[n]`, whose beliefs `[n, k, c]` are known."""
     function, target_probs = checked(question, score)
     rng = question.rng(f"score {span.start}")
@@ -53,12 +55,14 @@ def exact(question: Question, positions: np.ndarray) -> np.ndarray:
     return np.asarray(posterior.epig(x, question.targets, weights=question.weights), np.float64)
 
 
-def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | None]:
+def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | Votes | None]:
     """The score as a function, and what it is to know of the targets."""
     function, needed = as_score(score), needs_targets(score)
     if needed and isinstance(score, str):
         need_targets(question, score)
-    return function, question.target_probs if needed else None
+    if not needed:
+        return function, None
+    return function, question.target_beliefs if takes_votes(score) else question.target_probs
 
 
 def need_targets(question: Question, score: str) -> None:

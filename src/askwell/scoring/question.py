@@ -11,9 +11,10 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from askwell.arrays import spans, whole_power
-from askwell.information.bounds import Prepared, prepare
+from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.plain import seconds
-from askwell.models.protocol import Posterior, predicted
+from askwell.information.votes import Votes
+from askwell.models.protocol import Posterior, beliefs, predicted
 from askwell.pool import Pool, as_pool
 from askwell.progress import track
 from askwell.rows import Rows
@@ -43,7 +44,7 @@ class Clock:
             self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - start
 
 
-Chunks: TypeAlias = Iterator[tuple[slice, np.ndarray]]
+Chunks: TypeAlias = Iterator[tuple[slice, Any]]
 
 
 @final
@@ -64,7 +65,11 @@ class Question:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to another process: what was worked out of the targets, not what was worked out of the pool."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("items", "prepared")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("items", "prepared", "_first", "target_probs")
+        }
 
     @cached_property
     def items(self) -> Pool:
@@ -87,19 +92,24 @@ class Question:
         return np.asarray(self.positions, np.intp)[span]
 
     @cached_property
+    def target_beliefs(self) -> np.ndarray | Votes | None:
+        """`[m, k, c]` of the targets under the posterior's draws, as votes where these are."""
+        return None if self.targets is None else beliefs(self.posterior, self.targets)
+
+    @cached_property
     def target_probs(self) -> np.ndarray | None:
-        """`[m, k, c]` of the targets under the posterior's draws."""
-        return None if self.targets is None else predicted(self.posterior, self.targets)
+        """`target_beliefs` as an array."""
+        return None if self.target_beliefs is None else np.asarray(self.target_beliefs)
 
     @property
     def effort(self) -> float:
         """About how many seconds it would take NumPy to score all against the targets."""
-        return 0.0 if self.target_probs is None else seconds(len(self), *self.target_probs.shape)
+        return 0.0 if self.target_beliefs is None else seconds(len(self), *self.target_beliefs.shape)
 
     @cached_property
-    def prepared(self) -> Prepared | None:
+    def prepared(self) -> Prepared | PreparedVotes | None:
         """What `top_epig` needs to know of the targets."""
-        return None if self.target_probs is None else prepare(self.target_probs, weights=self.weights)
+        return None if self.target_beliefs is None else prepare(self.target_beliefs, weights=self.weights)
 
     def predict(self, positions: Any) -> np.ndarray:
         """`[n, k, c]` of the items at these positions."""
@@ -135,40 +145,45 @@ class Question:
             [self.places(piece)[:: max(1, -(-len(few) * (piece.stop - piece.start) // most))] for piece in few]
         )[:most]
 
-    def chunks(self, *, piece: slice | None = None, shown: str = "", clock: Clock | None = None) -> Chunks:
-        """(span of `asked`, its beliefs), in order; as many rows at a time as `CHUNK_BYTES` hold."""
+    def chunks(
+        self, *, piece: slice | None = None, shown: str = "", clock: Clock | None = None, votes: bool = False
+    ) -> Chunks:
+        """(span of `asked`, its beliefs), in order; as many rows at a time as `CHUNK_BYTES` hold.
+
+        Beliefs are arrays `[n, k, c]` or, with `votes`, `Votes` where draws are sure.
+        """
         clock = clock or Clock()
-        for span, x in self._inputs(piece, shown, clock):
+        for span, x in self._inputs(piece, shown, clock, votes=votes):
             with clock("predict"):
-                probs = predicted(self.posterior, x)
+                probs = beliefs(self.posterior, x) if votes else predicted(self.posterior, x)
             yield span, probs
 
     def promising(
         self, floor: Callable[[], float], *, piece: slice | None = None, shown: str = "", clock: Clock | None = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | Votes]]:
         """(positions, beliefs) of the items whose EPIG may reach the floor, and of others, chunk by chunk.
 
         A posterior with `predict_above(x, screen)` need not write down what it believes of those that cannot.
         """
         clock = clock or Clock()
         above = getattr(self.posterior, "predict_above", None)
-        for span, x in self._inputs(piece, shown, clock):
+        for span, x in self._inputs(piece, shown, clock, votes=True):
             with clock("predict"):
                 positions = self.places(span)
                 screen = None if above is None or self.prepared is None else self.prepared.screen(floor())
                 if above is None or screen is None:
-                    probs = predicted(self.posterior, x)
+                    probs = beliefs(self.posterior, x)
                 else:
                     kept, probs = above(x, screen)
                     positions = positions[kept]
             yield positions, probs
 
-    def _inputs(self, piece: slice | None, shown: str, clock: Clock) -> Iterator[tuple[slice, Any]]:
+    def _inputs(self, piece: slice | None, shown: str, clock: Clock, *, votes: bool) -> Iterator[tuple[slice, Any]]:
         """(span of `asked`, the inputs)."""
         start, stop, _ = (piece or slice(None)).indices(len(self))
         parts = [
             slice(start + part.start, start + part.stop)
-            for part in spans(stop - start, whole_power(CHUNK_BYTES // self._row_bytes))
+            for part in spans(stop - start, whole_power(CHUNK_BYTES // self._row_bytes(votes)))
         ]
         for span in track(parts, label=shown):
             with clock("read"):
@@ -176,7 +191,11 @@ class Question:
                 x = self.items.take(span if follow else self.places(span))
             yield span, x
 
+    def _row_bytes(self, votes: bool) -> int:
+        """Of the beliefs about an item."""
+        found = self.target_beliefs if self.target_beliefs is not None else self._first
+        return found.nbytes // len(found) if votes else int(np.prod(found.shape[1:])) * found.dtype.itemsize
+
     @cached_property
-    def _row_bytes(self) -> int:
-        belief = self.target_probs if self.target_probs is not None else self.predict(self.places(slice(0, 1)))
-        return int(belief[0].nbytes)
+    def _first(self) -> np.ndarray | Votes:
+        return beliefs(self.posterior, self.items.take(self.places(slice(0, 1))))

@@ -1,0 +1,278 @@
+"""Trees that askwell grows: by scikit-learn's rules, and the same however they are grown or walked."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import askwell
+from askwell.models import tree_kernels, trees
+from askwell.models.forest import ForestModel, RandomForest
+from askwell.models.regression import RandomForestRegression, RegressionModel
+from askwell.models.trees import Labels, grown, leaf_rows, leaf_values
+from askwell.seeds import rng_for
+from askwell.testing import check_model
+
+
+@pytest.fixture
+def rng():
+    return rng_for(0, 0, "trees")
+
+
+def seeds(count):
+    return np.arange(count, dtype=np.uint64)
+
+
+def one_tree(x, labels, **options):
+    """A tree of all examples that looks at all features."""
+    return grown(x, labels, seeds=seeds(1), look=x.shape[1], bootstrap=False, **options).trees
+
+
+def values_of(forest, x):
+    out = np.empty((len(x), *forest.shape), np.float32)
+    leaf_values(forest, x, out=out)
+    return out
+
+
+def gini(x, y, w, feature, cut, right):
+    """What a split leaves of Gini's impurity, weighted: the slow way."""
+    left = np.where(np.isnan(x[:, feature]), not right, x[:, feature] <= cut)
+    total = 0.0
+    for side in (left, ~left):
+        shares = np.array([w[side & (y == c)].sum() for c in np.unique(y)])
+        total += shares.sum() - (shares**2).sum() / shares.sum()
+    return total
+
+
+# ---- by the rules ----
+
+
+@pytest.mark.parametrize("leaf", [1, 4])
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_a_tree_is_as_good_as_that_of_scikit_learn(load, leaf):
+    x, y = load(return_X_y=True)
+    x = x.astype(np.float32)
+    tree = one_tree(x, Labels.of_classes(y, y.max() + 1, np.ones(len(y))), leaf=leaf)
+    other = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=0).fit(x, y)
+    assert len(tree.left) == pytest.approx(other.tree_.node_count, rel=0.1)  # ties are broken otherwise
+    found = values_of(tree, x)[:, 0]
+    assert (found.argmax(1) == y).mean() >= other.score(x, y) - 1e-9 if leaf == 1 else True
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
+    _, sizes = np.unique(leaf_rows_of_nodes(tree, x), return_counts=True)
+    assert sizes.min() >= leaf
+
+
+def leaf_rows_of_nodes(tree, x):
+    """The node that each input ends in."""
+    return leaf_rows(tree._replace(value=np.arange(len(tree.left), dtype=np.uint32), values=np.zeros((9999, 1))), x)[
+        :, 0
+    ]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_first_split_is_the_best_there_is(rng, missing, weighted):
+    for _ in range(30):
+        x = rng.integers(0, 6, (25, 3)).astype(np.float32)
+        if missing:
+            x[rng.random(x.shape) < 0.2] = np.nan
+        y = rng.integers(0, 3, 25)
+        w = np.array([1.0, 2.5, 0.3])[y] if weighted else np.ones(25)
+        tree = one_tree(x, Labels.of_classes(y, 3, w), deepest=1)
+        if tree.left[0] == 0:
+            continue
+        possible = [
+            gini(x, y, w, f, cut, right)
+            for f in range(3)
+            for cut in [*np.unique(x[~np.isnan(x[:, f]), f])[:-1], np.finfo(np.float32).max]
+            for right in (False, True)
+            if 0 < np.where(np.isnan(x[:, f]), not right, x[:, f] <= cut).sum() < 25
+        ]
+        found = gini(x, y, w, tree.feature[0], tree.threshold[0], tree.missing_right[0])
+        assert found == pytest.approx(min(possible), rel=1e-9)
+
+
+def test_a_tree_of_numbers_is_that_of_scikit_learn(rng):
+    x = rng.normal(size=(80, 3)).astype(np.float32)
+    y = x[:, 0] ** 2 + rng.normal(size=80) / 5
+    tree = one_tree(x, Labels.of_numbers(y), leaf=5)
+    other = DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(x, y)
+    new = rng.normal(size=(500, 3)).astype(np.float32)
+    np.testing.assert_allclose(values_of(tree, new)[:, 0, 0], other.predict(new), atol=1e-5)
+    leaf = other.apply(x)
+    spread = {node: y[leaf == node].var() for node in np.unique(leaf)}
+    np.testing.assert_allclose(values_of(tree, x)[:, 0, 1], [spread[node] for node in leaf], atol=1e-5)
+
+
+def test_compiled_trees_are_those_of_the_text(rng, monkeypatch):
+    """The kernels as they are written, run by Python."""
+    x = rng.integers(0, 9, (30, 4)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    labels = Labels.of_classes(rng.integers(0, 3, 30), 3, np.ones(30))
+    compiled = grown(x, labels, seeds=seeds(3), look=2).trees
+    for name in ("_below", "_sort", "_look", "_totals", "_end", "_split", "_parted", "_between", "_drawn", "grow"):
+        monkeypatch.setattr(tree_kernels, name, getattr(tree_kernels, name).py_func)
+    with np.errstate(over="ignore"):
+        plain = grown(x, labels, seeds=seeds(3), look=2).trees
+    for one, other in zip(compiled, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("size", [2, 39, 41, 300, 3000])
+def test_keys_are_sorted(rng, size):
+    keys = (rng.integers(0, 70_000, size).astype(np.uint64) << np.uint64(32)) | np.arange(size, dtype=np.uint64)
+    sorted_keys = keys.copy()
+    tree_kernels._sort(sorted_keys, size, np.empty(size, np.uint64), np.empty(257, np.int64))
+    np.testing.assert_array_equal(sorted_keys, np.sort(keys))
+
+
+# ---- the same however ----
+
+
+def test_threads_and_parts_change_nothing(rng, monkeypatch):
+    x, labels = rng.normal(size=(120, 5)).astype(np.float32), rng.integers(0, 4, 120)
+    labels = Labels.of_classes(labels, 4, np.ones(120))
+    found = []
+    for threads, nodes in (("1", 1 << 16), ("2", 1 << 16), ("3", 300)):
+        monkeypatch.setenv("ASKWELL_THREADS", threads)
+        monkeypatch.setattr(trees, "NODES", nodes)
+        monkeypatch.setattr(trees, "WORTH", 0)
+        forest = grown(x, labels, seeds=seeds(40), look=2, leaf=3).trees
+        found.append(values_of(forest, x))
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+
+
+def test_a_tree_depends_on_its_seed_alone(rng):
+    x, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60)
+    labels = Labels.of_classes(y, 2, np.ones(60))
+    all_of_them = leaf_rows(grown(x, labels, seeds=seeds(9), look=1).trees, x)
+    some = leaf_rows(grown(x, labels, seeds=seeds(9)[[7, 2]], look=1).trees, x)
+    np.testing.assert_array_equal(some, all_of_them[:, [7, 2]])
+
+
+def test_numpy_finds_the_same_leaves(rng, plain_walk):
+    x, y = rng.normal(size=(200, 4)).astype(np.float32), rng.integers(0, 3, 200)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    forest = grown(x, Labels.of_classes(y, 3, np.ones(200)), seeds=seeds(20), look=2, leaf=2).trees
+    compiled = leaf_rows(forest, x), values_of(forest, x)
+    plain_walk()
+    np.testing.assert_array_equal(leaf_rows(forest, x), compiled[0])
+    np.testing.assert_array_equal(values_of(forest, x), compiled[1])
+
+
+@pytest.fixture
+def plain_walk(monkeypatch):
+    return lambda: monkeypatch.setenv("ASKWELL_COMPILE", "never")
+
+
+# ---- the model ----
+
+
+@pytest.mark.parametrize("load", [load_digits, load_wine, load_breast_cancer])
+def test_the_forest_is_as_scikit_learns_in_distribution(load):
+    """Two forests of scikit-learn's differ as much: the whole comparison is `python -m benchmarks forest`."""
+    x, y = load(return_X_y=True)
+    gaps = []
+    for seed in range(5):
+        order = rng_for(seed, 0, "split").permutation(len(x))
+        train, test = order[:80], order[80:480]
+        figures = []
+        for model in (ForestModel(RandomForestClassifier(300)), RandomForest(300)):
+            posterior = model.fit(x[train], y[train], rng=rng_for(seed, 0, "fit"), classes=np.unique(y))
+            probs = posterior.predict(x[test])
+            figures.append(
+                [
+                    (probs.mean(1).argmax(1) == y[test]).mean(),
+                    float(askwell.entropy(probs).mean()),
+                    float(askwell.epig(probs, probs[:30]).mean()),
+                    len(posterior.trees.left) / 300,
+                ]
+            )
+        gaps.append(np.array(figures[1]) / figures[0] - 1)
+    assert np.abs(np.mean(gaps, axis=0)).max() < 0.05
+
+
+def test_the_forest_keeps_the_contract():
+    check_model(RandomForest(20))
+
+
+def test_leaves_that_are_not_sure():
+    x, y = load_wine(return_X_y=True)
+    posterior = RandomForest(30, min_samples_leaf=10).fit(x, y, rng=rng_for(0, 0, "fit"))
+    assert posterior.predict_votes(x) is None
+    assert ((posterior.predict(x) > 0) & (posterior.predict(x) < 1)).any()
+
+
+@pytest.mark.parametrize("weight", [{"a": 30.0}, {"b": 1 / 30}, {"a": 30, "b": 1}])
+def test_class_weights_reach_the_class_they_name(rng, weight):
+    x = rng.normal(size=(300, 2))
+    y = np.where(x[:, 0] + rng.normal(size=300) > 0, "b", "a")
+    means = [
+        RandomForest(100, min_samples_leaf=30, class_weight=given).fit(x, y, rng=rng_for(0, 0, "fit"), classes="ba")
+        for given in (None, weight)
+    ]
+    plain, weighted = (posterior.predict(x).mean((0, 1)) for posterior in means)
+    assert weighted[1] > plain[1] + 0.2  # columns are b, a
+
+
+def test_balanced_weights(rng):
+    x, y = rng.normal(size=(300, 2)), np.arange(300) < 30
+    found = [
+        model.fit(x, y, rng=rng_for(0, 0, "fit")).predict(x).mean((0, 1))[1]
+        for model in (
+            ForestModel(RandomForestClassifier(200, min_samples_leaf=20, class_weight="balanced")),
+            RandomForest(200, min_samples_leaf=20, class_weight="balanced"),
+            RandomForest(200, min_samples_leaf=20),
+        )
+    ]
+    assert found[1] == pytest.approx(found[0], abs=0.03)
+    assert found[1] > found[2] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"trees": 0}, "trees must be a whole number from 1"),
+        ({"min_samples_leaf": 0.5}, "min_samples_leaf must be"),
+        ({"max_features": 0.0}, "max_features must be"),
+        ({"max_features": "log2"}, "max_features must be"),
+        ({"class_weight": "balance"}, "class_weight must be"),
+    ],
+)
+def test_wrong_parameters_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        RandomForest(**options)
+
+
+def test_a_weight_of_no_class_is_refused():
+    with pytest.raises(ValueError, match="'spam'"):
+        RandomForest(5, class_weight={"spam": 2.0}).fit([[0.0], [1.0]], ["a", "b"], rng=rng_for(0, 0, "fit"))
+
+
+@pytest.mark.parametrize("weights", [{0: -1.0}, {0: np.inf}, {0: 0.0, 1: 0.0}])
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(ValueError, match="finite weights from 0"):
+        RandomForest(5, class_weight=weights).fit([[0.0], [1.0]], [0, 1], rng=rng_for(0, 0, "fit"))
+
+
+def test_a_class_of_no_weight_has_no_votes(rng):
+    x, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
+    posterior = RandomForest(20, class_weight={0: 0.0}).fit(x, y, rng=rng_for(0, 0, "fit"))
+    assert np.isfinite(posterior.predict(x)).all()
+
+
+def test_numbers_as_scikit_learns_in_distribution(rng):
+    x = rng.normal(size=(150, 4))
+    y = 1000 + x[:, 0] * 3 + np.abs(x[:, 1]) + rng.normal(size=150) / 3
+    new = rng.normal(size=(400, 4))
+    found = [
+        model.fit(x, y, rng=rng_for(0, 0, "fit"))
+        for model in (RegressionModel(RandomForestRegressor(300)), RandomForestRegression(300))
+    ]
+    (means, spread), (own_means, own_spread) = (posterior.predict(new) for posterior in found)
+    assert np.abs(means.mean(1) - own_means.mean(1)).mean() < 0.05 * y.std()
+    assert own_means.std(1).mean() == pytest.approx(means.std(1).mean(), rel=0.05)
+    assert own_spread.mean() == pytest.approx(spread.mean(), rel=0.1)
+    assert found[1].noise == pytest.approx(found[0].noise, rel=0.3)
