@@ -278,4 +278,9 @@ def _numbers_of(cells: list[str | None]) -> Column:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return cell_text(value)
+    if isinstance(value, bytes):  # texts of writers that do not say so
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
