@@ -367,6 +367,18 @@ def test_rows_are_refused_one_by_one(projects, tmp_path, row, said):
     assert str(found).startswith("1 added, 0 known already, 1 refused\n  a.jsonl:1: ")
 
 
+@pytest.mark.parametrize("name", ["pool.jsonl", "p/../pool.jsonl", "p/askwell.toml", "p/labels.db"])
+def test_files_of_the_project_are_not_written_over(tmp_path, name):
+    """The answers took the place of the pool, which was gone."""
+    rows = [{"key": item, "a": place} for place, item in enumerate(ITEMS)]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.jsonl", classes=CLASSES, id="key") as project:
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(ValueError, match="belongs to the project, and was not written over"):
+            export_labels(project, tmp_path / name, format="jsonl")
+        assert (tmp_path / name).read_bytes() == before
+
+
 def test_an_old_file_stays_whole_until_the_new_one_is(projects, tmp_path):
     project = some_labels(projects())
     (tmp_path / "here").mkdir()

@@ -108,6 +108,7 @@ def export_labels(
     else is in the store, and needs no pool. `bom` begins a CSV with a byte order mark, by which Excel knows UTF-8.
     """
     file = Path(path)
+    project.check_output(file)
     wanted = format_of(file, format)
     if consensus and wanted == "label-studio":
         raise ValueError("format must be csv, jsonl or parquet for the consensus: Label Studio's JSON is of people.")

@@ -150,6 +150,17 @@ class Project:
         """A path of the settings as seen from here."""
         return Path(os.path.normpath(self.folder / name))  # p/../a is a beside p, also while p is not there yet
 
+    def check_output(self, path: str | Path) -> None:
+        """Refuse a file to write to that the project itself is made of."""
+        wanted, features = self.settings, self.settings.features
+        names = [FILE, wanted.pool, wanted.targets, wanted.template]
+        if _has_files(features):
+            names += [name.strip() for name in str(features).removeprefix(EMBEDDINGS).split(",")]
+        names += [wanted.store.removeprefix("sqlite:///")] if wanted.store.startswith("sqlite:///") else []
+        for own in (self.path(name) for name in names if name):
+            if Path(path).exists() and own.exists() and own.samefile(path):
+                raise ValueError(f"{str(path)!r} belongs to the project, and was not written over. Name another file.")
+
     def close(self) -> None:
         """Close the store."""
         if "store" in self._made:
