@@ -62,6 +62,8 @@ def test_the_pool_and_every_class(place):
         (("p", "nwe.csv"), "there is no file 'nwe.csv'."),
         (("p", "bad.csv"), "bad.csv has no column 'text'. Did you mean 'txt'?"),
         (("p", "--targets"), "no targets of its own"),
+        (("p", "new.csv", "--out", "new.csv"), "--out must be another file than INPUT, but both are 'new.csv'"),
+        (("p", "--pool", "--out", "pool.csv"), "'pool.csv' belongs to the project, and was not written over"),
         (("p", "new.csv", "--out", "nowhere/a.csv"), "--out must be in a folder that is there, but 'nowhere' is none"),
         (("p", "new.csv", "--out", "a.xlsx"), "--format must be csv, jsonl or parquet, but the ending of 'a.xlsx'"),
         (("p", "new.csv", "--embeddings", "e.npy"), "--embeddings is for projects whose features are embeddings"),

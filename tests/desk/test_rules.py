@@ -145,6 +145,8 @@ def test_rules_come_back_from_their_record(classes, per_item, budget):
         ({"lease": 3}, "no 'lease'"),
         ({"removed": ["eggs"]}, "'eggs' is none of them"),
         ({"added": [" "]}, "texts that are not empty"),
+        ({"classes": []}, "at least two, but none would be left"),
+        ({"removed": ["ham", "spam"]}, "at least two, but none would be left"),
     ],
 )
 def test_what_is_not_allowed_is_said(changes, message):

@@ -214,6 +214,27 @@ def test_a_renamed_class_goes_out_by_its_new_name_and_comes_in_by_either(project
     assert second.desk().labels()["-7"].votes == {"ada": "good", "=bob": "sp,am"}
 
 
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("renamed", [[{"=ham": "sp,am", "sp,am": "=ham"}], [{"=ham": "good"}, {"sp,am": "=ham"}]])
+def test_a_key_stands_for_the_same_class_after_names_were_swapped(projects, tmp_path, imported, renamed):
+    """They were compared by the names of today: what was exported a moment ago was "another answer" already."""
+    first, other = some_labels(projects()), projects()
+    export_labels(first, tmp_path / "old.jsonl")
+    if imported:
+        import_labels(other, tmp_path / "old.jsonl")
+    project = other if imported else first
+    for names in renamed:
+        project.desk().set_rules("ada", renamed=names)
+    export_labels(project, tmp_path / "new.jsonl")
+    votes = project.desk().labels()["-7"].votes
+    for name in ("new", "old"):
+        assert import_labels(project, tmp_path / f"{name}.jsonl") == Report(0, 4)
+    assert project.desk().labels()["-7"].votes == votes
+    wrong = {"id": "-7", "label": 'a "b"', "who": "ada", "key": "k1"}
+    (tmp_path / "wrong.jsonl").write_text(json.dumps(wrong) + "\n")
+    assert "stands for another answer" in import_labels(project, tmp_path / "wrong.jsonl").refused[0]
+
+
 def test_the_consensus_is_a_file_too(projects, tmp_path):
     project = some_labels(projects())
     project.desk().answer("cy", "-7", "=ham", key="k9")
@@ -344,6 +365,18 @@ def test_rows_are_refused_one_by_one(projects, tmp_path, row, said):
     assert found.refused[0].startswith("a.jsonl:1: ")
     assert said in found.refused[0]
     assert str(found).startswith("1 added, 0 known already, 1 refused\n  a.jsonl:1: ")
+
+
+@pytest.mark.parametrize("name", ["pool.jsonl", "p/../pool.jsonl", "p/askwell.toml", "p/labels.db"])
+def test_files_of_the_project_are_not_written_over(tmp_path, name):
+    """The answers took the place of the pool, which was gone."""
+    rows = [{"key": item, "a": place} for place, item in enumerate(ITEMS)]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.jsonl", classes=CLASSES, id="key") as project:
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(ValueError, match="belongs to the project, and was not written over"):
+            export_labels(project, tmp_path / name, format="jsonl")
+        assert (tmp_path / name).read_bytes() == before
 
 
 def test_an_old_file_stays_whole_until_the_new_one_is(projects, tmp_path):

@@ -1,8 +1,12 @@
 """A project that is open: what its settings name, and that it is found again."""
 
 import shutil
+import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
+import cloudpickle
 import numpy as np
 import pytest
 from mails import write_mails
@@ -146,6 +150,48 @@ def test_a_model_of_ones_own_lies_in_the_folder(place):
         with pytest.raises(ValueError, match=said):
             rows(model=name)
         assert not (place / "p").exists()
+
+
+OWN = """
+import own_trees
+from sklearn.ensemble import RandomForestClassifier
+
+class Woods(RandomForestClassifier):
+    def planted(self):
+        return own_trees.TREES
+
+def forest():
+    return Woods(own_trees.TREES)
+"""
+
+
+def with_own_model(folder, trees, name="own_woods"):
+    """A project whose model is made by a module in its folder, which imports another one from there."""
+    Path(folder).mkdir()
+    (Path(folder) / f"{name}.py").write_text(OWN)
+    (Path(folder) / "own_trees.py").write_text(f"TREES = {trees}\n")
+    return init_project(folder, pool="table.csv", classes=["no", "yes"], model=f"{name}:forest")
+
+
+def test_projects_do_not_share_modules_of_the_same_name(place):
+    """The second project was given the first one's module, since that was loaded already."""
+    with with_own_model("a", 11) as first, with_own_model("b", 22) as second:
+        models = [project.model() for project in (first, second, first, second)]
+        assert [model.n_estimators for model in models] == [11, 22, 11, 22]
+        assert type(models[0]) is type(models[2])  # loaded once
+        code = "import pickle, sys; print([each.planted() for each in pickle.load(sys.stdin.buffer)])"
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=cloudpickle.dumps(models), capture_output=True, check=True
+        )
+        assert done.stdout.decode().strip() == "[11, 22, 11, 22]"
+
+
+def test_a_module_of_the_folder_comes_before_one_that_the_program_has_loaded(place, monkeypatch):
+    theirs = ModuleType("own_theirs")
+    monkeypatch.setitem(sys.modules, "own_theirs", theirs)
+    with with_own_model("a", 11, name="own_theirs") as project:
+        assert project.model().n_estimators == 11
+    assert sys.modules["own_theirs"] is theirs
 
 
 def test_one_unit_learns_faster_than_standardised_directions(place):

@@ -96,6 +96,8 @@ def test_ids_of_parquet_are_exact(tmp_path):
         (pa.array([2**53 + 1, -(2**53) - 1]), (2**53 + 1, -(2**53) - 1)),
         (pa.array([" a", "a", "NA"]), (" a", "a", "NA")),
         (pa.array(["007", "7"]).dictionary_encode(), ("007", "7")),
+        (pa.array(["ä".encode(), b"7"], pa.binary()), ("ä", "7")),
+        (pa.array([b"\xff\x00", b"\xfe"], pa.binary()), ("ff00", "fe")),
     ]:
         parquet.write_table(pa.table({"key": column, "x": pa.array([1] * len(column))}), tmp_path / "a.parquet")
         assert read_table(tmp_path / "a.parquet", id="key").ids == ids

@@ -24,8 +24,8 @@ from askwell.items import Items
 from askwell.store import open_store
 from askwell.web import connections, create_app, security
 connections.STALLED = 2.0
-security.LONGEST_BODY = 2.0
-security.Guard.__init__.__kwdefaults__["longest"] = 2.0
+security.LONGEST_BODY = float(sys.argv[3])
+security.Guard.__init__.__kwdefaults__["longest"] = float(sys.argv[3])
 mail = Items("mail", "text", ("a", "b"), ["Win a prize", "See you"])
 app = create_app(Desk(open_store(None), mail.ids), mail, title="Mail")
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", proxy_headers=False,
@@ -34,13 +34,14 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", p
 
 
 @contextlib.contextmanager
-def running(place, head):
-    """A server with 200 files that gives `head` seconds for the head of a request: (port, process, its log)."""
+def running(place, head, body=2):
+    """A server with 200 files that gives so many seconds for the parts of a request: (port, process, its log)."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with open(place / "log", "wb") as log:
-        process = subprocess.Popen([sys.executable, "-c", SERVER, str(port), str(head)], stdout=log, stderr=log)
+        words = [sys.executable, "-c", SERVER, str(port), str(head), str(body)]
+        process = subprocess.Popen(words, stdout=log, stderr=log)
     try:
         while process.poll() is None:
             with contextlib.suppress(OSError):
@@ -56,6 +57,12 @@ def running(place, head):
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory):
     with running(tmp_path_factory.mktemp("patient"), 3_600) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("endless"), 3_600, 3_600) as found:
         yield found
 
 
@@ -85,18 +92,26 @@ def opened(port, sent=b""):
 HALF = b"POST /api/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/js"
 
 
-@pytest.mark.parametrize("sent", [b"", HALF], ids=["nothing sent", "half a head"])
-def test_hundreds_of_half_open_connections_stop_nobody(patient, sent):
+BODY = HALF + b"on\r\nContent-Length: 100\r\n\r\n{"
+PIECE = HALF + b"on\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", HALF, BODY, PIECE], ids=["nothing sent", "half a head", "half a body", "a piece of a body"]
+)
+def test_hundreds_of_half_open_connections_stop_nobody(endless, sent):
     """More than there are files, by far, and none of them is let go by its time."""
-    port, process, log = patient
+    port, process, log = endless
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     held = []
     try:
         for _ in range(6):
-            for _ in range(80):
+            for number in range(80):
                 with contextlib.suppress(OSError):
                     held.append(opened(port, sent))
+                if number > 70:
+                    time.sleep(0.05)  # so that the last ones are looked at before others come
             assert answered(port) == 200
         assert process.poll() is None
         assert log.stat().st_size < 20_000, log.read_text()[:2000]
@@ -134,7 +149,7 @@ def test_who_sends_half_a_request_after_a_whole_one_is_let_go(strict):
 
 def test_a_body_that_does_not_come_ends_with_408(patient):
     port, _, _ = patient
-    with opened(port, HALF + b"on\r\nContent-Length: 100\r\n\r\n{") as connection:
+    with opened(port, BODY) as connection:
         assert connection.recv(12) == b"HTTP/1.1 408"
         assert ended(connection)
 

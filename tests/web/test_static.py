@@ -500,6 +500,22 @@ def test_budget_and_labels_per_item_are_changed_on_the_page(url, server_of, wind
     assert (rules.budget, rules.labels_per_item, rules.classes) == (7, 2, CLASSES[1:])
 
 
+def test_done_is_said_when_all_is_done(url, server_of, window):
+    """It was said of the last labels of a budget too, while somebody else had them."""
+    server = server_of(url)
+    with open_store(url) as store:
+        desk = Desk(store, ITEMS.ids)
+        desk.set_rules("start", budget=2)
+        (task,) = desk.next("bob")
+        page = enter(window(), server, "ada")
+        page.keyboard.press("1")
+        page.wait_for_selector("#item .empty:has-text('with other people now')")
+        assert page.inner_text("#item h2") == "Nothing for you right now"
+        desk.answer("bob", task.item, CLASSES[0], key="k" * 8, token=task.token)
+    page.wait_for_selector("#item .empty:has-text('is used up')")
+    assert page.inner_text("#item h2") == "Done"
+
+
 def test_everything_by_keyboard(url, server_of, window):
     server = server_of(url)
     page = enter(window(reduced_motion="reduce", color_scheme="dark"), server, "ada")

@@ -210,11 +210,13 @@ def _excerpt(project: "Project", item: str) -> str:
     metavar="FILE",
     help="A table with the columns id and label (CSV, JSON lines, Parquet) instead.",
 )
+@click.option("--exact", is_flag=True, help="The CSV was written by askwell export --exact.")
 @_who()
-def tell(folder: Path, item: str | None, label: str | None, file: Path | None, who: str | None) -> None:
+def tell(folder: Path, item: str | None, label: str | None, file: Path | None, exact: bool, who: str | None) -> None:
     """Tell the LABEL of an ITEM, or many from a file.
 
-    A label of yours for an item that has one corrects it. Of a file all rows are stored, or none if one is wrong.
+    A label of yours for an item that has one corrects it. Of a file all rows are stored, or none if one is wrong; they
+    are all yours, whoever gave them: askwell import keeps the names.
     """
     from askwell.project import open_project
 
@@ -222,7 +224,7 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, w
         if item is not None and label is not None and file is None:
             pairs = [(item, label, "")]
         elif item is None and file is not None:
-            pairs = _read_pairs(file)
+            pairs = _read_pairs(file, exact=exact)
         else:
             raise ValueError("tell needs ITEM and LABEL, or --from FILE with the columns id and label.")
         with open_project(folder) as project:
@@ -230,21 +232,40 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, w
             for each, said, place in pairs:
                 _check_pair(project, each, said, place)
             mine = {answer.item: answer.label for answer in desk.answers(who=name) if answer.kind == "label"}
-            new = [(each, said) for each, said, _ in pairs if mine.get(each) != said]
+            new = [(each, said) for each, said, _ in pairs if mine.get(each) != desk.rules.named(said)]
             for each, said in new:
                 desk.answer(name, each, said, key=uuid.uuid4().hex)
             known = len(pairs) - len(new)
             click.echo(f"{len(new):,} told" + (f", {known:,} known already" if known else "") + ".")
 
 
-def _read_pairs(file: Path) -> list[tuple[str, str, str]]:
-    """(item, label, `file:row`) of each row."""
-    from askwell.tables import label_column, read_table
+def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
+    """(item, label, `file:row`) of each row that has a label: what `export` writes has skips too."""
+    from askwell.project.formats import as_it_was
+    from askwell.tables import read_table
+    from askwell.tables.reading import is_separated
 
-    table = read_table(file, id="id")
-    label_column(table, "label")  # none is missing
-    pairs = enumerate(zip(table.ids or (), table.texts("label"), strict=True))
-    return [(str(each), label.strip(), table.place(row)) for row, (each, label) in pairs]
+    table = read_table(file)
+    ids, labels = table.texts("id"), table.texts("label")
+    if is_separated(file) and not exact:
+        ids, labels = [*map(as_it_was, ids)], [*map(as_it_was, labels)]
+    kinds = table.texts("kind") if "kind" in table.columns else [""] * table.rows
+    seen: dict[str, int] = {}
+    pairs = []
+    for row, (item, label, kind) in enumerate(zip(ids, labels, kinds, strict=True)):
+        place = table.place(row)
+        if kind == "skip" and not label:
+            continue
+        if not label.strip():
+            raise ValueError(f"{place}: the column 'label' has no value here. Fill it in, or delete the row.")
+        if item in seen:
+            raise ValueError(
+                f"{place}: ids must all be different, but {item!r} is that of row {seen[item]} already. Delete one; "
+                "answers of several people go in with askwell import, which keeps who gave which."
+            )
+        seen[item] = table.numbers[row]
+        pairs.append((item, label.strip(), place))
+    return pairs
 
 
 def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
@@ -315,7 +336,8 @@ def export(folder: Path, file: Path, exact: bool, consensus: bool, **options: An
 @click.option(
     "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
 )
-def bring(folder: Path, file: Path, format: str | None) -> None:
+@click.option("--exact", is_flag=True, help="The CSV was written by askwell export --exact.")
+def bring(folder: Path, file: Path, format: str | None, exact: bool) -> None:
     """Read answers from a FILE: any table with the columns id and label, or what askwell export wrote.
 
     The columns who, at, seconds, kind, reason and key are read if they are there, all others are not. What is stored
@@ -325,7 +347,7 @@ def bring(folder: Path, file: Path, format: str | None) -> None:
     from askwell.project.exchange import import_labels
 
     with _manners(), open_project(folder) as project:
-        report = import_labels(project, file, format=format)  # type: ignore[arg-type]
+        report = import_labels(project, file, format=format, safe=not exact)  # type: ignore[arg-type]
         click.echo(str(report))
         if report.refused:
             raise SystemExit(2)

@@ -65,7 +65,11 @@ def predict(
         wanted = (format or "csv") if out is None else table_format(out, format)
         if out is not None and not out.absolute().parent.is_dir():
             raise ValueError(f"--out must be in a folder that is there, but {str(out.parent)!r} is none.")
+        if out is not None and source is not None and out.exists() and source.exists() and out.samefile(source):
+            raise ValueError(f"--out must be another file than INPUT, but both are {str(out)!r}.")
         with open_project(folder) as project:
+            if out is not None:
+                project.check_output(out)
             found = (
                 predict_items(project, which or "pool") if source is None else _predicted(project, source, **reading)
             )

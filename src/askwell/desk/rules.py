@@ -144,6 +144,8 @@ def changed(rules: Rules, changes: Changes, *, used: Mapping[Any, int]) -> tuple
     renamed = _renamed(rules, changes.get("renamed", {}))
     old = tuple(renamed.get(name, name) for name in rules.classes)
     classes = _edited(_classes(changes.get("classes", old)), changes)
+    if rules.classes and not classes:
+        raise ValueError("classes must be at least two, but none would be left, and a page has no buttons then.")
     named = {renamed.get(label, label): n for label, n in used.items() if isinstance(label, str)}
     gone = named.keys() - set(classes)
     if classes and gone:

@@ -8,7 +8,7 @@ the byte.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from askwell.desk import Rules
-from askwell.desk.rules import most_frequent
+from askwell.desk.rules import Revision, most_frequent
 from askwell.desk.state import DeskState
 from askwell.items import Items, ShownImage, ShownRow, ShownText
 from askwell.project.folder import Project
@@ -108,6 +108,7 @@ def export_labels(
     else is in the store, and needs no pool. `bom` begins a CSV with a byte order mark, by which Excel knows UTF-8.
     """
     file = Path(path)
+    project.check_output(file)
     wanted = format_of(file, format)
     if consensus and wanted == "label-studio":
         raise ValueError("format must be csv, jsonl or parquet for the consensus: Label Studio's JSON is of people.")
@@ -216,6 +217,7 @@ def import_labels(project: Project, path: str | Path, *, format: Format | None =
     file = Path(path)
     found = read_rows(file, format_of(file, format), safe=safe)
     rules, known = project.desk().rules, {record.key: record for record in _records(project)}
+    revisions = _state(project).revisions
     new, refused, again = list[Record](), list[str](), 0
     for place, row in found:
         try:
@@ -225,7 +227,7 @@ def import_labels(project: Project, path: str | Path, *, format: Format | None =
             other = known.setdefault(record.key, record)
             if other is record:
                 new.append(record)
-            elif _same(other, record, rules):
+            elif _same(other, record, revisions):
                 again += 1
             else:
                 raise ValueError(f"the key {record.key!r} stands for another answer in this project already.")
@@ -236,9 +238,21 @@ def import_labels(project: Project, path: str | Path, *, format: Format | None =
     return Report(len(new), again, tuple(refused))
 
 
-def _same(one: Record, other: Record, rules: Rules) -> bool:
-    labels = [rules.named(record.body.get("label")) for record in (one, other)]
-    return (one.kind, one.item, one.who, labels[0]) == (other.kind, other.item, other.who, labels[1])
+def _same(stored: Record, row: Record, revisions: Sequence[Revision]) -> bool:
+    """Whether a row is the answer that is stored under its key; the file may be older than the names of today."""
+    alike = (stored.kind, stored.item, stored.who) == (row.kind, row.item, row.who)
+    return alike and row.body.get("label") in _names(stored, revisions)
+
+
+def _names(stored: Record, revisions: Sequence[Revision]) -> list[Any]:
+    """What the class of a stored label has been called, from then until now: names may have been swapped."""
+    earlier = [revision.version for revision in revisions if not stored.seq or revision.seq < stored.seq]
+    since = stored.body.get("rules", max(earlier, default=0))
+    names = [stored.body.get("label")]
+    for revision in revisions:
+        if revision.version > since and isinstance(names[-1], str):
+            names.append(revision.renamed.get(names[-1], names[-1]))
+    return names
 
 
 def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:

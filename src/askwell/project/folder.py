@@ -5,9 +5,11 @@ import os
 import sys
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, final
 
 import cloudpickle
@@ -147,6 +149,17 @@ class Project:
     def path(self, name: str) -> Path:
         """A path of the settings as seen from here."""
         return Path(os.path.normpath(self.folder / name))  # p/../a is a beside p, also while p is not there yet
+
+    def check_output(self, path: str | Path) -> None:
+        """Refuse a file to write to that the project itself is made of."""
+        wanted, features = self.settings, self.settings.features
+        names = [FILE, wanted.pool, wanted.targets, wanted.template]
+        if _has_files(features):
+            names += [name.strip() for name in str(features).removeprefix(EMBEDDINGS).split(",")]
+        names += [wanted.store.removeprefix("sqlite:///")] if wanted.store.startswith("sqlite:///") else []
+        for own in (self.path(name) for name in names if name):
+            if Path(path).exists() and own.exists() and own.samefile(path):
+                raise ValueError(f"{str(path)!r} belongs to the project, and was not written over. Name another file.")
 
     def close(self) -> None:
         """Close the store."""
@@ -303,10 +316,9 @@ def _called(name: str, folder: Path) -> Any:
     Nobody else looks for modules there. The processes of an engine get those of the folder with the model.
     """
     module, _, function = name.partition(":")
-    before = {*sys.modules}
-    sys.path.insert(0, str(folder))
     try:
-        thing: Any = importlib.import_module(module)
+        with _modules_of(folder, module.partition(".")[0]):
+            thing: Any = importlib.import_module(module)
         for part in function.split("."):
             thing = getattr(thing, part)
     except ImportError as fault:
@@ -315,9 +327,29 @@ def _called(name: str, folder: Path) -> Any:
         ) from fault
     except AttributeError:
         raise ValueError(f"model {name!r} names no function: {module} has no {function}.") from None
+    return thing()
+
+
+_FOLDERS: dict[Path, dict[str, ModuleType]] = {}  # project's folder -> the modules that were found there, by name
+
+
+@contextmanager
+def _modules_of(folder: Path, wanted: str) -> Iterator[None]:
+    """Let imports find the modules of this folder, and none of the same name: another project's, or the program's."""
+    own = _FOLDERS.setdefault(folder, {})
+    foreign = {name for found in _FOLDERS.values() for name in found}
+    if (folder / f"{wanted}.py").is_file() or (folder / wanted / "__init__.py").is_file():
+        foreign |= {name for name in sys.modules if name.partition(".")[0] == wanted}
+    aside = {name: sys.modules.pop(name) for name in foreign & sys.modules.keys()}
+    sys.modules.update(own)
+    importlib.invalidate_caches()  # the file may be younger than what is known of the folder
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(f"{folder}{os.sep}"):
+                own[name] = module
+                cloudpickle.register_pickle_by_value(module)
     finally:
         sys.path.remove(str(folder))
-    for new in {*sys.modules} - before:
-        if str(getattr(sys.modules[new], "__file__", None) or "").startswith(f"{folder}{os.sep}"):
-            cloudpickle.register_pickle_by_value(sys.modules[new])
-    return thing()
+        sys.modules.update(aside)

@@ -22,6 +22,7 @@ __all__ = [
     "FORMATS",
     "Format",
     "Found",
+    "as_it_was",
     "csv_bytes",
     "format_of",
     "iso_time",
@@ -105,7 +106,12 @@ def _made_safe(cell: str) -> str:
     return f"'{cell}" if BREAK.match(cell) else cell
 
 
-def _as_it_was(cell: str) -> str:
+def as_it_was(cell: str) -> str:
+    """A cell of a CSV without the ' that were put before formulas when it was written.
+
+    >>> as_it_was("'=1+1"), as_it_was("'twas")
+    ('=1+1', "'twas")
+    """
     return SAFE.sub("", cell[1:] if cell[:1] == "'" and BREAK.match(cell) else cell)
 
 
@@ -215,7 +221,7 @@ def _read_csv(file: Path, safe: bool) -> Iterator[Found]:
             elif len(cells) != len(names):
                 yield f"{file.name}:{number}", f"a row must have {len(names)} values, but this has {len(cells)}."
             else:
-                told = [_as_it_was(cell) for cell in cells] if safe else cells
+                told = [as_it_was(cell) for cell in cells] if safe else cells
                 found = dict(zip(names, told, strict=True))
                 yield (
                     f"{file.name}:{number}",

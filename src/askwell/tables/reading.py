@@ -11,13 +11,14 @@ import numpy as np
 from askwell.tables.separated import read_separated
 from askwell.tables.table import Cells, Table, Values, cell_text, listed, typed
 
-__all__ = ["parsed_json", "read_table"]
+__all__ = ["is_separated", "parsed_json", "read_table"]
 
 Column: TypeAlias = tuple[Values, Cells | None]
 """The values, and the cells as they stand in the file where the values do not print as that."""
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
+JSON_LINES, PARQUET = (".jsonl", ".ndjson"), (".parquet", ".pq")
 OTHER_KINDS = {
     ".xlsx": "a spreadsheet: save it as CSV",
     ".xls": "a spreadsheet: save it as CSV",
@@ -51,15 +52,24 @@ def read_table(
     file = Path(path)
     _check_file(file)
     suffix = file.suffix.lower()
-    if suffix in (".jsonl", ".ndjson"):
+    if suffix in JSON_LINES:
         table = _json_lines(file, encoding or "utf-8-sig")
-    elif suffix in (".parquet", ".pq"):
+    elif suffix in PARQUET:
         table = _parquet(file)
     else:
         if delimiter is not None and len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, but it is {delimiter!r}.")
         table = read_separated(file, encoding=encoding, delimiter=delimiter, as_text=id)
     return table if id is None else _with_ids(table, id)
+
+
+def is_separated(path: str | Path) -> bool:
+    """Whether a table of that name is read as CSV.
+
+    >>> is_separated("a.tsv"), is_separated("a.jsonl")
+    (True, False)
+    """
+    return Path(path).suffix.lower() not in (*JSON_LINES, *PARQUET)
 
 
 def _check_file(file: Path) -> None:
@@ -268,4 +278,9 @@ def _numbers_of(cells: list[str | None]) -> Column:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return cell_text(value)
+    if isinstance(value, bytes):  # texts of writers that do not say so
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)

@@ -14,6 +14,8 @@ from typing import Any, Final, final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from askwell.web import security
+
 __all__ = ["BACKLOG", "limits"]
 
 HEAD = 10.0  # seconds for the head of a request
@@ -74,11 +76,11 @@ class _Crowd:
         self._all.add(one)
         self.wait(one)
 
-    def wait(self, one: "_Connection") -> None:
-        """It has no request running."""
+    def wait(self, one: "_Connection", *, longer: float = 0.0) -> None:
+        """It has no request running, and has so many seconds more than others to send one."""
         if one in self._all:
             self._waiting.pop(one, None)
-            self._waiting[one] = time.monotonic()
+            self._waiting[one] = time.monotonic() + longer
             if not self._sweeping:
                 self._sweeping = True
                 asyncio.get_running_loop().call_later(self._head, self._sweep)
@@ -94,9 +96,8 @@ class _Crowd:
     def _sweep(self) -> None:
         now = time.monotonic()
         for one, since in list(self._waiting.items()):
-            if now - since < self._head:
-                break
-            one.drop()
+            if now - since >= self._head:
+                one.drop()
         self._sweeping = bool(self._waiting)
         if self._waiting:
             asyncio.get_running_loop().call_later(min(1.0, self._head), self._sweep)
@@ -115,10 +116,17 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._stalled: asyncio.TimerHandle | None = None
 
-    async def _serve(self, *request: Any) -> None:
-        self._crowd.run(self)
+    async def _serve(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        async def received() -> Any:
+            message = await receive()
+            if not message.get("more_body"):
+                self._crowd.run(self)
+            return message
+
+        # A request whose body is not there yet is half open like one without its head: it makes room for others.
+        self._crowd.wait(self, longer=security.LONGEST_BODY)
         try:
-            await self._app(*request)
+            await self._app(scope, received, send)
         finally:
             self._crowd.wait(self)
 

@@ -119,7 +119,7 @@ function nothing() {
   if (leases.idle) return ["Welcome back", "Press a key to go on."];
   if (!leases.asked) return leases.fault ? ["No connection", `${leases.fault} Trying again.`] : ["One moment", "The first item is on its way."];
   if (outbox.entries.length) return ["Waiting for the server", "Your answers are kept in this browser and are sent as soon as it is back."];
-  if (leases.closed) return ["Done", leases.closed];
+  if (leases.closed) return [/ other people/.test(leases.closed) ? "Nothing for you right now" : "Done", leases.closed];
   return ["Nothing for you right now", "Others are labelling what is left. This page looks again by itself."];
 }
 
