@@ -70,8 +70,8 @@ class RandomForest:
 
     Trees of Gini's impurity, each on a bootstrap sample of the labels, with the best cut of `max_features` features
     drawn at each node: "sqrt" of them, a share (float) or a number (int). Leaves are pure, or have `min_samples_leaf`
-    examples or more. `class_weight` is a dict from class to weight, or "balanced". Missing values, NaN, go where a cut
-    sends them. The same `rng` gives the same forest on any machine and number of threads.
+    examples or more. By `class_weight`, a dict from class to weight or "balanced", examples are drawn. Missing values,
+    NaN, go where a cut sends them. The same `rng` gives the same forest on any machine and number of threads.
 
     >>> from askwell.seeds import rng_for
     >>> posterior = RandomForest(10).fit([[0.0], [1.0]], ["no", "yes"], rng=rng_for(0, 0, "fit"))

@@ -203,25 +203,29 @@ def _between(numbers, low, high, missing):
 
 
 @kernel(**OPTIONS)
-def _drawn(state, bootstrap, weights, w, times, samples):
-    """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are."""
-    n, size = times.shape[0], 0
+def _drawn(state, shares, weights, w, times, samples):
+    """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are.
+
+    With `shares [n]`, the parts of 2^32 up to each sample, as many are drawn as there are, with replacement; without,
+    all are taken, with their weights.
+    """
+    n, size, bootstrap = times.shape[0], 0, shares.shape[0] > 0
     for i in range(n):
         times[i] = 0 if bootstrap else 1
     if bootstrap:
         for _ in range(n):
-            times[_below(state, n)] += 1
+            times[np.searchsorted(shares, _below(state, 1 << 32), side="right")] += 1
     for i in range(n):
-        if times[i] > 0:
+        if times[i] > 0 and (bootstrap or weights[i] > 0):
             samples[size] = i
-            w[i] = times[i] * weights[i]
+            w[i] = times[i] if bootstrap else weights[i]
             size += 1
     return size
 
 
 @kernel(**OPTIONS)
 def grow(
-    codes, levels, numbers, y, t, weights, classes, look, leaf, deepest, bootstrap, seeds,
+    codes, levels, numbers, y, t, weights, classes, look, leaf, deepest, shares, seeds,
     feature, threshold, left, value, missing_right, values, rows, roots, depths, bags,
 ):  # fmt: skip
     """Grow a tree for each seed, as long as there is room; returns (trees, nodes, rows of `values`).
@@ -244,7 +248,7 @@ def grow(
         if free + 2 * n > feature.shape[0] or rows + n > values.shape[0]:
             return tree, free, rows
         state[0] = seeds[tree]
-        size = _drawn(state, bootstrap, weights, w, times, samples)
+        size = _drawn(state, shares, weights, w, times, samples)
         if bags.size:
             for i in range(n):
                 bags[tree, i] = times[i]

@@ -93,6 +93,7 @@ def grown(
 
     Each node takes the best cut of `look` features drawn there (scikit-learn's rules: those that are constant do not
     count until there is one that is not), by Gini's impurity or the variance; leaves have `leaf` examples or more.
+    A bootstrap sample draws examples in proportion to their weights.
 
     >>> x, y = np.arange(6, dtype=np.float32)[:, None], np.array([0, 0, 0, 1, 1, 1])
     >>> seeds = np.arange(3, dtype=np.uint64)
@@ -106,7 +107,8 @@ def grown(
 
     n, k = len(x), len(seeds)
     ranked, columns = _ranked(x), labels.classes or 2
-    fixed = (labels.classes, look, leaf, n if deepest is None else deepest, bootstrap)
+    shares = np.round(np.cumsum(labels.weights) / labels.weights.sum() * 2**32).astype(np.int64)
+    fixed = (labels.classes, look, leaf, n if deepest is None else deepest, shares if bootstrap else shares[:0])
     drawn = np.zeros((k, n), np.uint16) if bags else np.zeros((0, n), np.uint16)
 
     def some(span: slice) -> list[tuple[np.ndarray, ...]]:
