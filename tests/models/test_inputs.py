@@ -241,6 +241,8 @@ def test_counted_columns_in_another_order_are_put_right(model):
     np.testing.assert_array_equal(posterior.predict(read), posterior.predict(x))
     with pytest.raises(ValueError, match="did you mean '0' for 0"):
         posterior.predict(read[["2", "0", "1"]])
+    with pytest.raises(ValueError, match="0 is missing, and 'zz' was not there in the fit"):
+        posterior.predict(x.rename(columns={0: "zz"}))
 
 
 # ---- bags of frames ------------------------------------------------------------------------------------------------

@@ -167,20 +167,20 @@ def aligned(x: Any, names: Names, *, by_name: bool = False) -> Any:
         return x
     if len(given) == len(names) == len({*names}) and {*given} == {*names}:
         return x[list(names)]
-    if by_name or ((_counted(given) or _counted(names)) and not _moved(given, names)):
+    if by_name or _by_place(given, names):
         return x
     raise ValueError(_other_columns(given, names))
+
+
+def _by_place(given: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
+    """Whether only places can tell: one side is counted, and the other has other words, or "0", "1" for 0, 1."""
+    here, there = [str(name) for name in given], [str(name) for name in names]
+    return (_counted(given) or _counted(names)) and (here == there or not {*here} & {*there})
 
 
 def _counted(names: tuple[Any, ...]) -> bool:
     """Whether they are the numbers that pandas gives to columns without names."""
     return names == tuple(range(len(names)))
-
-
-def _moved(given: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
-    """Whether they are spelt alike and stand in another order: "2", "0", "1", read from a file, beside 0, 1, 2."""
-    here, there = [str(name) for name in given], [str(name) for name in names]
-    return here != there and sorted(here) == sorted(there)
 
 
 def _other_columns(given: tuple[Any, ...], names: tuple[Any, ...]) -> str:
