@@ -106,3 +106,22 @@ def test_texts_are_refused_in_words(folder):
     done = called(folder)
     assert done.exit_code == 2
     assert "labels.csv:2: the column 'b' is numbers in the pool" in done.stderr
+
+
+def test_a_ranking_of_equal_scores_says_so(folder):
+    (folder / "same.csv").write_text("name,a,b\n" + "".join(f"k{row},1,1\n" for row in range(60)))
+    words = ["score", str(folder / "same.csv"), "--labelled", str(folder / "labels.csv"), "--label", "good"]
+    done = CliRunner().invoke(main, [*words, "--columns", "a,b", "--id", "name", "--size", "3"])
+    assert done.exit_code == 0, done.output
+    assert "most of the scores are equal: about 100% of the pool" in done.stderr.replace("\n", " ")
+    assert len(done.stdout.splitlines()) == 3
+    assert "equal" not in called(folder).stderr
+
+
+def test_json_lines_are_refused_in_words(folder):
+    (folder / "pool.jsonl").write_text('{"name": "x", "a": 1, "b": 2}\n')
+    words = ["score", str(folder / "pool.jsonl"), "--labelled", str(folder / "labels.csv"), "--label", "good"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code != 0
+    assert "pool.jsonl is a file of JSON" in done.stderr
+    assert "CSV or Parquet" in done.stderr

@@ -134,3 +134,9 @@ def test_refusals_of_data():
         EnsembleModel(GaussianNB(), draws=0)
     with pytest.raises(ValueError, match="at least one fitted classifier"):
         EnsemblePosterior.of([])
+
+
+def test_a_dict_of_arrays_that_members_cannot_take_is_refused():
+    x = {"a": np.zeros((4, 2)), "b": np.ones((4, 2))}
+    with pytest.raises(ValueError, match=r"GaussianNB cannot learn from a dict of 'a', 'b'.*networks"):
+        EnsembleModel(GaussianNB(), draws=2).fit(x, [0, 1, 0, 1], rng=rng_for(0, 0, "fit"))

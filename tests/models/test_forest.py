@@ -175,13 +175,17 @@ def test_bad_labels_widths_and_estimators_are_refused():
         ),
         (
             VotingClassifier([("a", GaussianNB())]),
-            r"as_model\(CalibratedClassifierCV\(VotingClassifier\(\)\), draws=50\)",
+            r"VotingClassifier\(\.\.\., voting=\"soft\"\)",
         ),
         (LinearSVC(), r"try BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)"),
         (BaggingClassifier(LinearSVC(), 3), r"Try BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)"),
         (
             make_pipeline(StandardScaler(), LinearSVC()),
-            r"BaggingClassifier\(CalibratedClassifierCV\(LinearSVC\(\)\), 100\)",
+            r"BaggingClassifier\(CalibratedClassifierCV\(pipeline\), 100\)",
+        ),
+        (
+            BaggingClassifier(make_pipeline(StandardScaler(), LinearSVC()), 3),
+            r"LinearSVC has none\. Try BaggingClassifier\(CalibratedClassifierCV\(pipeline\), 100\)",
         ),
         (RandomForestRegressor(), "is a regressor. For those there is askwell.models.regression"),
         (GridSearchCV(RandomForestClassifier(), {}), "its best_estimator_"),
@@ -220,6 +224,8 @@ def test_members_without_probabilities_are_refused():
         make_pipeline(StandardScaler(), LogisticRegression()),
         CalibratedClassifierCV(LinearSVC(), cv=2),
         StackingClassifier([("a", GaussianNB())], LogisticRegression(), cv=2),
+        StackingClassifier([("a", GaussianNB())], cv=2),  # says only when fitted that it has probabilities
+        make_pipeline(StandardScaler(), StackingClassifier([("a", GaussianNB())], cv=2)),
         VotingClassifier([("a", GaussianNB())], voting="soft"),
         GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
         OneVsRestClassifier(GaussianNB()),
@@ -240,6 +246,7 @@ def test_draws_of_what_has_draws_already():
         askwell.as_model(make_pipeline(StandardScaler(), BaggingClassifier()), draws=7).estimator[-1].n_estimators == 7
     )
     assert askwell.as_model(LinearModel(), draws=7).draws == 7
+    assert askwell.as_model(LinearModel(), draws=np.int64(7)).draws == 7
     with pytest.raises(ValueError, match=r"LinearSVC has none\. Try CalibratedClassifierCV"):
         askwell.as_model(LinearSVC(), draws=7)
     with pytest.raises(ValueError, match="is a regressor"):

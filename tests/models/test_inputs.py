@@ -223,13 +223,26 @@ def test_a_learner_matches_targets_and_inputs_by_name():
 
 
 def test_names_that_are_counted_or_not_alone():
-    counted = pd.DataFrame(X)
-    assert column_names(counted) is None  # pandas has counted them itself
+    counted = pd.DataFrame(X)  # pandas gives its columns numbers
     assert aligned(counted, ("a", "b", "c")) is counted
+    assert aligned(frame(pd), column_names(counted)).columns.tolist() == ["a", "b", "c"]
     twice = pd.DataFrame(X, columns=["a", "a", "b"])
     assert aligned(twice, ("a", "a", "b")) is twice
     with pytest.raises(ValueError, match="more than once"):
         aligned(twice, ("a", "b", "a"))
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(20), LinearModel(draws=20)], ids=["forest", "linear"])
+def test_counted_columns_in_another_order_are_put_right(model):
+    x = pd.DataFrame(X)
+    posterior = askwell.as_model(model).fit(x, Y, rng=rng_for(0, 0, "fit"))
+    np.testing.assert_array_equal(posterior.predict(x[[2, 0, 1]]), posterior.predict(x))
+    read = x.rename(columns=str)  # as they come back from a CSV file
+    np.testing.assert_array_equal(posterior.predict(read), posterior.predict(x))
+    with pytest.raises(ValueError, match="did you mean '0' for 0"):
+        posterior.predict(read[["2", "0", "1"]])
+    with pytest.raises(ValueError, match="0 is missing, and 'zz' was not there in the fit"):
+        posterior.predict(x.rename(columns={0: "zz"}))
 
 
 # ---- bags of frames ------------------------------------------------------------------------------------------------

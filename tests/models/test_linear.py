@@ -174,6 +174,16 @@ def test_deviations_of_few_inputs_are_shrunk_together_and_of_many_left():
     np.testing.assert_allclose(linear._deviations(np.array([[0.0, 7], [2, 7], [4, 7]])), [2.44, 2.44], rtol=0.2)
 
 
+def test_a_feature_far_from_zero_counts():
+    """Seconds since 1970, of one afternoon: what float32 leaves of them is enough."""
+    x, y = np.arange(40.0)[:, None] * 500 + 1.7e9, np.arange(40) >= 20
+    posterior = fit(x, y, draws=100)
+    assert (posterior.mean_predict(x)[:, 1] > 0.5).tolist() == y.tolist()
+    np.testing.assert_allclose(
+        posterior.mean_predict(x), fit(x - 1.7e9, y, draws=100).mean_predict(x - 1.7e9), atol=0.05
+    )
+
+
 def test_reference_gives_the_units():
     x, y = labelled(4, 3, 2)
     pool = rng_for(0, 0, "pool").normal(size=(1000, 3)) * 5 + 1

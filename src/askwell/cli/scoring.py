@@ -48,7 +48,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
     The best items are printed as id, tab, score. --out writes the scores of all items as Parquet files, --keep only
     what is found piece by piece; in either case the same command goes on where it was stopped.
     """
-    from askwell.scoring import Report, best_items
+    from askwell.scoring import Report, best_items, flat_warning
 
     with plainly(goes_on=f"To go on: {command()}" if out or keep else "Nothing was kept: see --keep."):
         if out and keep:
@@ -69,6 +69,10 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
         for item, value in zip(rows.ids(found), scores.tolist(), strict=True):
             click.echo(f"{item}\t{value:.6g}")
         click.echo(_said(report, rows), err=True)
+        # some of all pieces are looked at, which would stumble over those that were skipped
+        flat = None if report.skipped else flat_warning(question, asked["name"], scores)
+        if flat is not None:
+            click.echo(f"Mind: {flat}", err=True)
 
 
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:

@@ -4,6 +4,8 @@ import dataclasses
 import sys
 from typing import Any, cast
 
+import numpy as np
+
 from askwell.models.protocol import Model, Posterior, takes
 
 __all__ = ["Model", "Posterior", "as_model"]
@@ -26,8 +28,9 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
     >>> as_model(HistGradientBoostingClassifier(), draws=50)
     EnsembleModel(estimator=HistGradientBoostingClassifier(), draws=50, bootstrap=True)
     """
-    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int) or draws < 2):
+    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2):
         raise ValueError(f"draws must be a whole number from 2, but it is {draws!r}. Try 50 or more.")
+    draws = None if draws is None else int(draws)
     if hasattr(estimator, "get_params") and not (isinstance(estimator, type) and draws is not None):
         return _of_estimator(estimator, draws)
     if "torch" in sys.modules and isinstance(estimator, sys.modules["torch"].nn.Module):

@@ -4,7 +4,8 @@ The draws are the fitted members, so they are the same in every call by nature. 
 (`askwell.signal` warns); what fits in a millisecond is worth having a hundred times.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -64,7 +65,7 @@ class EnsembleModel:
         for make in self._makers():
             chosen = _resample(codes, rng) if self.bootstrap else np.arange(len(codes))
             member = labels.applied(make(rng))
-            with several_classes(member, codes, known):
+            with several_classes(member, codes, known), _says_if_dict(member, x):
                 members.append(member.fit(take(x, chosen), labels.y[chosen]))
         for member in members:
             check_can(member, "predict_proba")
@@ -130,6 +131,20 @@ def _maker(estimator: Any) -> Callable[[np.random.Generator], Any]:
         "estimator must be a scikit-learn style classifier, a list of them, or a function from a seed to one, but it "
         f"is {type(estimator).__name__}. For classifiers that are already fitted use EnsemblePosterior.of."
     )
+
+
+@contextlib.contextmanager
+def _says_if_dict(member: Any, x: Any) -> Iterator[None]:
+    """Say what is the matter where a member cannot take a dict of arrays: networks can, most others cannot."""
+    try:
+        yield
+    except (TypeError, ValueError) as fault:
+        if not isinstance(x, dict):
+            raise
+        raise ValueError(
+            f"{type(member).__name__} cannot learn from a dict of {', '.join(map(repr, x))}. Give it one table "
+            "of numbers; networks (askwell.models.dropout) take a dict of arrays by name."
+        ) from fault
 
 
 def _resample(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -283,10 +283,10 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
     if hasattr(type(last), "estimators_samples_") and kind == of[:-1]:
         member = getattr(last, "estimator", None)
         if of == "classifiers" and hasattr(member, "get_params") and not hasattr(member, "predict_proba"):
-            inner = type(member).__name__
+            inner = type(last_step(member)[1]).__name__
             raise ValueError(
                 f"every member must have predict_proba(x), but {inner} has none. Try {name}(CalibratedClassifierCV("
-                f"{inner}()), 100)."
+                f"{'pipeline' if is_pipeline(member) else f'{inner}()'}), 100)."
             )
         return
     if kind == "neither":
@@ -310,10 +310,13 @@ def _ways_to_draws(estimator: Any, last: Any) -> str:
     """What a classifier without draws can be made into, the best first."""
     name = type(last).__name__
     whole = "estimator" if is_pipeline(estimator) else f"{name}(...)"
-    if not hasattr(estimator, "predict_proba"):
+    if not gives_probabilities(estimator):
+        if getattr(last, "voting", None) == "hard":
+            return f'It gives no probabilities either: try askwell.as_model({name}(..., voting="soft"), draws=50).'
+        given = "pipeline" if is_pipeline(estimator) else f"{name}()"
         return (
-            f"It gives no probabilities either: try BaggingClassifier(CalibratedClassifierCV({name}()), 100), or "
-            f"askwell.as_model(CalibratedClassifierCV({name}()), draws=50)."
+            f"It gives no probabilities either: try BaggingClassifier(CalibratedClassifierCV({given}), 100), or "
+            f"askwell.as_model(CalibratedClassifierCV({given}), draws=50)."
         )
     copies = (
         f"askwell.as_model({whole}, draws=50), which fits 50 copies to bootstrap samples of the labels, or "
@@ -350,9 +353,15 @@ def with_members(estimator: Any, draws: int) -> Any:
     return clone(estimator).set_params(**{name: draws})
 
 
+def gives_probabilities(classifier: Any) -> bool:
+    """Whether a classifier, fitted or not, has `predict_proba`."""
+    # a stack makes its last estimator, a logistic regression, in fit, and knows of no probabilities before
+    return hasattr(classifier, "predict_proba") or getattr(last_step(classifier)[1], "final_estimator", 0) is None
+
+
 def check_can(member: Any, what: str) -> None:
     """Refuse a member without the method."""
-    if not hasattr(member, what):
+    if not (gives_probabilities(member) if what == "predict_proba" else hasattr(member, what)):
         raise ValueError(
             f"every member must have {what}(x), but {type(member).__name__} has none. "
             + (f"Try CalibratedClassifierCV({type(member).__name__}())." if what == "predict_proba" else "")

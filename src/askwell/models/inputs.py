@@ -147,29 +147,40 @@ def is_frame(x: Any) -> bool:
 
 
 def column_names(x: Any) -> Names:
-    """The names of a data frame's columns, in order; None for arrays, and for a frame whose columns are just counted.
+    """The names of a data frame's columns, in order; None for arrays.
 
     >>> column_names(np.zeros((2, 3))) is None
     True
     """
-    names = tuple(x.columns) if is_frame(x) else None
-    return None if names == tuple(range(len(names or ()))) else names
+    return tuple(x.columns) if is_frame(x) else None
 
 
 def aligned(x: Any, names: Names, *, by_name: bool = False) -> Any:
     """The inputs, a data frame's columns in the order of `names`; a frame with other columns is refused.
 
-    Without names on either side columns go by position, as in scikit-learn. With `by_name`, whoever gets x picks its
-    columns by name itself, and a frame with other columns is passed on as it is.
+    Without names on either side columns go by position, as in scikit-learn; so they do where one side's are just
+    counted, 0, 1, 2, and the other's are words. With `by_name`, whoever gets x picks its columns by name itself, and a
+    frame with other columns is passed on as it is.
     """
     given = column_names(x)
     if names is None or given is None or given == names:
         return x
     if len(given) == len(names) == len({*names}) and {*given} == {*names}:
         return x[list(names)]
-    if by_name:
+    if by_name or _by_place(given, names):
         return x
     raise ValueError(_other_columns(given, names))
+
+
+def _by_place(given: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
+    """Whether only places can tell: one side is counted, and the other has other words, or "0", "1" for 0, 1."""
+    here, there = [str(name) for name in given], [str(name) for name in names]
+    return (_counted(given) or _counted(names)) and (here == there or not {*here} & {*there})
+
+
+def _counted(names: tuple[Any, ...]) -> bool:
+    """Whether they are the numbers that pandas gives to columns without names."""
+    return names == tuple(range(len(names)))
 
 
 def _other_columns(given: tuple[Any, ...], names: tuple[Any, ...]) -> str:

@@ -234,7 +234,7 @@ def _deviations(x: np.ndarray) -> np.ndarray:
     """
     variance = x.var(axis=0, dtype=np.float64) * len(x) / max(1, len(x) - 1)
     size = np.square(x, dtype=np.float64).mean(axis=0)
-    varies = variance > 1e-10 * size
+    varies = variance > 1e-13 * size  # less is what float32 rounds off
     if not varies.any():
         return np.full(x.shape[1], math.sqrt(size.mean()) if size.any() else 1.0)
     freedom = (len(x) - 1) / 2

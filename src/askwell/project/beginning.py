@@ -20,6 +20,7 @@ from askwell.tables.texts import is_prose
 __all__ = ["init_project", "project_note"]
 
 SHOWN = 5  # of what was left out
+MOST_NUMBERS = 20  # classes that are numbers with fractions; more are a quantity, as `askwell simulate` has it
 IMPORTED = "import"  # who told the labels that were known at the start
 
 
@@ -126,7 +127,20 @@ def _known_classes(items: Items, label: str | None) -> tuple[str, ...]:
             f"classes must be two or more, and the label column {label!r} of {items.source} holds {there}. Name all "
             f"classes that there can be: classes='{found[0] if found else 'ham'},...'."
         )
+    if len(found) > MOST_NUMBERS and any(_is_fraction(text) for text in found):
+        raise ValueError(
+            f"the label column {label!r} of {items.source} holds {len(found)} different numbers, with fractions. Is it "
+            "a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
+            "into a few ranges, or name the classes if these are some."
+        )
     return tuple(found)
+
+
+def _is_fraction(text: str) -> bool:
+    try:
+        return not float(text).is_integer()
+    except (ValueError, OverflowError):  # a word; "inf"
+        return False
 
 
 def _known_labels(items: Items, label: str) -> dict[str, str]:

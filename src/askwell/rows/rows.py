@@ -209,6 +209,10 @@ def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], list[tuple[in
     if end.endswith((".parquet", ".pq")):
         counts, widths = parquet.groups(place)
         return "parquet", widths, _joined(counts, rows)
+    if end.endswith((".jsonl", ".ndjson", ".json")):
+        raise BadRows(
+            f"{Path(place).name} is a file of JSON, which is not read piece by piece: make it CSV or Parquet."
+        )
     _, _, start = separated.header(place)
     return "csv", separated.widths(place), separated.pieces(place, start, rows)
 
