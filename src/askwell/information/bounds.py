@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from scipy.linalg import eigh
 
-from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, spans
+from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, one_thread_each, spans
 from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
 from askwell.information.plain import seconds
 from askwell.information.votes import Votes
@@ -35,7 +35,9 @@ __all__ = [
 ]
 
 SECONDS = 1e-10  # that NumPy takes for a multiplication in a matrix product
-MANY = 50  # candidates for each draw: then the eigenvectors are worth their cost
+GRAM, EIGEN, SKETCH = 5, 11, 3  # how long a multiplication takes there, beside one of the scores: measured
+KEPT = 0.5  # of the candidates a bound may leave to be scored and still pay, where it is not known
+FINER = 0.25  # of the work of scoring: so much the bound without eigenvectors may cost
 SAMPLE = 4096  # numbers of prepared targets that are looked at again
 OTHER_TARGETS = (
     "prepared must be of these target_probs, of shape {}, but it was prepared of others, of shape {}, or they have "
@@ -120,7 +122,7 @@ def top_epig(
     if prepared is not None:
         prepared.check(host_targets, weights, log)
     if not isinstance(prepared, Prepared) or prepared.dtype != host.dtype:
-        prepared = _prepared(fast, host_targets, weights, host.dtype, log, n >= MANY * host.shape[1])
+        prepared = _prepared(fast, host_targets, weights, host.dtype, log, n)
     best, scores = np.empty(0, np.intp), np.empty(0)
     for span, part in fast.parts(host, packed=prepared.blocks, log=log):
         index, found = _survivors(_Race(fast, part, prepared), size, scores, floor)
@@ -215,7 +217,7 @@ class Prepared:
     weights: np.ndarray  # [m]
     dtype: Any
     log: bool
-    sketched: bool  # whether eigenvectors are worth their cost
+    candidates: int  # how many are to be scored, in all
     sample: np.ndarray  # a few of the targets' numbers, as they were
 
     def check(self, target_probs: np.ndarray, weights: Array | None, log: bool) -> None:
@@ -243,13 +245,33 @@ class Prepared:
         return tails
 
     @cached_property
+    def pays(self) -> bool:
+        """Whether to bound scores before any is worked out, by the multiplications that either way takes."""
+        m, draws, classes = self.target_probs.shape
+        scoring = self.candidates * m * draws * (classes - 1) ** 2
+        begin = GRAM * m * classes * draws**2 + EIGEN * draws**3
+        return bool(scoring * (1 - KEPT) > begin + SKETCH * self.candidates * classes * draws * self.rank)
+
+    @property
+    def rank(self) -> int:
+        """Eigenvectors of a sketch."""
+        _, draws, classes = self.target_probs.shape
+        return int(self.fast.sketch_rank(classes, draws))
+
+    @property
+    def finer(self) -> bool:
+        """Whether the bound by the whole Gram matrix is cheap beside the scores: where targets are many."""
+        m, draws, classes = self.target_probs.shape
+        return bool(classes * draws < FINER * m * (classes - 1) ** 2)
+
+    @cached_property
     def sketch(self) -> tuple[np.ndarray, float] | None:
         """(V (l_v - l)^(1/2) `[k, rank]`, l) of the Gram matrix of all."""
-        _, draws, classes = self.target_probs.shape
-        rank = self.fast.sketch_rank(classes)
-        if not self.sketched or draws < 2 * rank or all(block.votes for block in self.blocks):
+        draws, rank = self.target_probs.shape[1], self.rank
+        if not self.pays or draws < 2 * rank or all(block.votes for block in self.blocks):
             return None
-        values, vectors = eigh(self.tails[0][1], subset_by_index=[draws - rank - 1, draws - 1])
+        with one_thread_each():
+            values, vectors = eigh(self.tails[0][1], subset_by_index=[draws - rank - 1, draws - 1])
         rest = max(float(values[0]), 0.0)
         return vectors[:, 1:] * np.sqrt(np.maximum(values[1:] - rest, 0)), rest
 
@@ -299,8 +321,12 @@ class Screen(NamedTuple):
     least: float
 
 
-def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Prepared | PreparedVotes | None:
+def prepare(
+    target_probs: Array, *, weights: Array | None = None, log: bool = False, candidates: int = 1_000_000
+) -> Prepared | PreparedVotes | None:
     """What `top_epig` needs to know of these targets, for candidates of the same dtype; None without the compiled loop.
+
+    `candidates` is about how many there are in all: few are scored without further ado.
 
     >>> split = [[1.0, 0.0], [0.0, 1.0]]
     >>> top_epig([split], [split], 1, prepared=prepare([split]))
@@ -314,15 +340,14 @@ def prepare(target_probs: Array, *, weights: Array | None = None, log: bool = Fa
     fast = None if host is None else hot_loop()
     if fast is None or host is None or 0 in host.shape or host.shape[2] == 1:
         return None
-    return _prepared(fast, host, weights, host.dtype, log, True)
+    return _prepared(fast, host, weights, host.dtype, log, candidates)
 
 
 def _prepared(
-    fast: Any, target_probs: np.ndarray, weights: Array | None, dtype: Any, log: bool, sketched: bool
+    fast: Any, target_probs: np.ndarray, weights: Array | None, dtype: Any, log: bool, candidates: int
 ) -> Prepared:
-    return Prepared(
-        fast, target_probs, _shares(weights, len(target_probs)), dtype, log, sketched, _sample(target_probs)
-    )
+    w = _shares(weights, len(target_probs))
+    return Prepared(fast, target_probs, w, dtype, log, candidates, _sample(target_probs))
 
 
 def _shares(weights: Array | None, m: int) -> np.ndarray:
@@ -392,7 +417,7 @@ def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple
     blocks = race.targets.blocks
     counted = race.fast.counted(race.candidates, blocks)
     others = np.flatnonzero(~counted)
-    if len(others) == 0:
+    if len(others) == 0 or not race.targets.pays:
         every = np.arange(len(counted))
         return every, race.totals(every)
     promise, least = np.full(len(counted), np.inf), floor * (1 - SLACK)
@@ -404,6 +429,8 @@ def _survivors(race: _Race, size: int, known: np.ndarray, floor: float) -> tuple
     head_totals = race.totals(head)
     bar = max(_kth(np.concatenate([known, head_totals]), size), least)
     rest = rest[promise[rest] >= bar]
+    if not race.targets.finer:
+        return np.concatenate([head, rest]), np.concatenate([head_totals, race.totals(rest)])
     if race.targets.sketch is not None and len(blocks) > 1:  # else the finer bound costs what it saves
         rest = rest[race.most_to_come(rest, 0) >= bar]
     totals, done, step = np.zeros(len(rest)), 0, 1

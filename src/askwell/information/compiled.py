@@ -371,9 +371,9 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
     return out
 
 
-def sketch_rank(classes: int) -> int:
-    """How many vectors a sketch takes: as many as one step of its loop does."""
-    return pairs.RANK if classes == 2 else panel_width(np.float32)
+def sketch_rank(classes: int, draws: int) -> int:
+    """How many vectors a sketch takes: as many as one step of its loop does, or a few steps where draws are many."""
+    return pairs.RANK if classes == 2 else panel_width(np.float32) * min(4, -(-draws // 128))
 
 
 def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:

@@ -13,11 +13,12 @@ from numba import types
 from numba.extending import intrinsic
 
 from askwell.compiling import kernel
-from askwell.information.vectors import JIT, VECTOR_BYTES, Vector, address
+from askwell.information.vectors import JIT, Vector, address
 
 __all__ = ["RANK", "pair_columns", "sketch_pairs", "two_means"]
 
 RANK = 8  # eigenvectors of a sketch: as many sums as registers hold, with what they are made of
+VECTOR_BYTES = 32  # these steps wait for memory: wider vectors would not help
 WORDS = VECTOR_BYTES // 8  # of 64 bits in a vector
 
 

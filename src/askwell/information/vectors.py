@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features as host_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 ROWS = 6  # of the register tile: 6 x 2 accumulators, 2 loads and 1 broadcast fill the 16 vector registers of AVX2
-VECTOR_BYTES = 32
+VECTOR_BYTES = 64 if "+avx512f" in host_features().flatten() else 32  # of a processor that has wider ones, those
 
 JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input

@@ -109,7 +109,11 @@ class Question:
     @cached_property
     def prepared(self) -> Prepared | PreparedVotes | None:
         """What `top_epig` needs to know of the targets."""
-        return None if self.target_beliefs is None else prepare(self.target_beliefs, weights=self.weights)
+        return (
+            None
+            if self.target_beliefs is None
+            else prepare(self.target_beliefs, weights=self.weights, candidates=len(self))
+        )
 
     def predict(self, positions: Any) -> np.ndarray:
         """`[n, k, c]` of the items at these positions."""
