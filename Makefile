@@ -18,7 +18,7 @@ test-label-studio: .venv/dev ## the bridge against a real Label Studio server: i
 	scripts/label_studio
 	ASKWELL_REQUIRE_LABEL_STUDIO=1 $(BIN)/python -m pytest tests/bridge
 
-versions: .venv/postgres ## before a release: the tests with the lowest declared versions and with the newest, an hour each
+versions: .venv/postgres ## before a release: the tests with the lowest declared versions and with the newest, a quarter of an hour each
 	$(PYTHON) scripts/versions.py lowest
 	$(PYTHON) scripts/versions.py newest
 

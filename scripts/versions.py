@@ -5,9 +5,9 @@
 
 Each makes a fresh virtual environment (.venv-lowest, .venv-newest), prints what was installed, and runs the tests of
 the mathematics, the models, the data and the loop there, and of the pages and commands that the optional packages
-serve. In `lowest` every `name>=X` of the dependencies and extras is installed as `name==X`; what they need in turn and
-the tools of the tests are the newest that fit. A bound that cannot be tried on a machine is replaced with --pin, and is
-not proved.
+serve. In `lowest` every `name>=X` of the dependencies and extras is installed as `name==X`, and the data frames of the
+tests likewise; what they need in turn and the tools of the tests are the newest that fit. A bound that cannot be tried
+on a machine is replaced with --pin, or its package left out with --without, and is not proved.
 """
 
 import argparse
@@ -19,9 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TOOLS = ["pytest", "hypothesis", "mpmath", "schemathesis", "httpx", "httpx2"]
+TOOLS = {"pytest", "pytest-xdist", "hypothesis", "mpmath", "playwright", "schemathesis", "httpx", "httpx2"}
+FRAMES = {"pandas", "polars"}  # users bring their own, and scikit-learn knows those of its time only
 ROOMS = [
     *("arrays", "curves", "pool", "learner", "knowledge", "acquisition", "selection", "simulate", "problem", "trial"),
+    *("compiling", "seeds", "warmup"),
     *("information", "models", "tables", "rows", "items", "scoring", "selection/", "targets", "store", "report"),
     *("testing", "workers", "engines", "project", "desk", "web", "bridge", "cli", "cli/", "progress", "demo"),
 ]
@@ -31,17 +33,20 @@ def main() -> int:
     """The exit code of the tests."""
     asked = _arguments()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = [name for name in project["optional-dependencies"] if name not in {"all", "dev", "docs"}]
-    declared = [*project["dependencies"], *(line for name in extras for line in project["optional-dependencies"][name])]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *(line for line in extras["dev"] if _name(line) in FRAMES)]
+    declared += [line for name, lines in extras.items() if name not in {"all", "dev", "docs"} for line in lines]
+    tools = [line for line in extras["dev"] if _name(line) in TOOLS]
     wanted = sorted({*(lowest(declared) if asked.versions == "lowest" else declared)})
-    wanted = [line for line in wanted if _name(line) not in map(_name, asked.pin)] + asked.pin
+    replaced = {_name(line) for line in [*asked.pin, *asked.without]}
+    wanted = [line for line in wanted if _name(line) not in replaced] + asked.pin
 
     place = Path(asked.place or ROOT / f".venv-{asked.versions}")
     python = place / "bin" / "python"
     subprocess.run([asked.python, "-m", "venv", "--clear", place], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--prefer-binary"]
     subprocess.run([*pip, "--upgrade", "pip"], check=True)
-    subprocess.run([*pip, *wanted, *TOOLS], check=True)
+    subprocess.run([*pip, *wanted, *tools], check=True)
     subprocess.run([*pip, "--no-deps", "-e", ROOT], check=True)  # nothing is changed by it
     subprocess.run([python, "-m", "pip", "check"], check=True)
 
@@ -53,7 +58,9 @@ def main() -> int:
     tests = asked.tests or [str(path) for name in ROOMS for path in _tests(name)]
     # Old packages among newer ones are told that they are old. With the newest every warning is an error.
     calm = ["-W", "ignore::DeprecationWarning"] if asked.versions == "lowest" else []
-    return subprocess.run([python, "-m", "pytest", "-rs", *calm, *tests], cwd=ROOT).returncode
+    return subprocess.run(
+        [python, "-m", "pytest", "-rfEs", "-n", "auto", "--dist", "loadfile", *calm, *tests], cwd=ROOT
+    ).returncode
 
 
 def lowest(requirements: list[str]) -> Iterator[str]:
@@ -86,6 +93,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--place", help="where the environment is made [default: .venv-lowest or .venv-newest]")
     parser.add_argument(
         "--pin", action="append", default=[], metavar="NAME==X", help="a version instead of the bound's"
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="NAME", help="a package that is not there for this Python"
     )
     parser.add_argument("tests", nargs="*", help="what to run instead of the tests listed in ROOMS")
     return parser.parse_intermixed_args()

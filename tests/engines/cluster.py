@@ -85,10 +85,12 @@ def node_killed(job, tell):
 
     folder, place, node = job
     mark(folder, place)
-    if ray.get_runtime_context().get_node_id() == node and not (Path(folder) / "killed").exists():
-        (Path(folder) / "killed").write_text(str(place))
+    killed, end = Path(folder) / "killed", time.monotonic() + 60
+    if ray.get_runtime_context().get_node_id() == node and not killed.exists():
+        killed.write_text(str(place))
         kill_family(os.getppid())
-    time.sleep(0.2)  # so that both nodes get some
+    while not killed.exists() and time.monotonic() < end:  # a busy machine takes seconds to start a worker there
+        time.sleep(0.05)
     tell(place * place)
 
 

@@ -256,7 +256,8 @@ def mixed_frame(library):
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_bags_of_pipelines_are_given_the_frame(library):
     x, y = mixed_frame(library)
-    encode = ColumnTransformer([("colour", OneHotEncoder(), ["colour"]), ("numbers", "passthrough", ["a", "b"])])
+    colours = OneHotEncoder(sparse_output=False)  # scikit-learn 1.6 cannot put a sparse part beside one of polars
+    encode = ColumnTransformer([("colour", colours, ["colour"]), ("numbers", "passthrough", ["a", "b"])])
     model = askwell.as_model(BaggingClassifier(make_pipeline(encode, LogisticRegression()), 7))
     posterior = model.fit(x, y, rng=rng_for(0, 0, "fit"))
     whole = posterior.predict(x)

@@ -3,7 +3,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from askwell.rows import separated
@@ -24,6 +24,7 @@ CELL = st.text(st.sampled_from('ab",\n; é'), max_size=6)
     size=st.integers(1, 8),
     last=st.booleans(),
 )
+@example(rows=[(" ", 0), (', "', 0)], size=1, last=True)  # no blank between cells: it stands inside one
 def test_pieces_are_the_rows_whatever_is_quoted(tmp_path_factory, rows, size, last):
     path = tmp_path_factory.getbasetemp() / "quoted.csv"
     place = write(path, [("name", "value"), *[(f"{text}x", value) for text, value in rows]])

@@ -61,6 +61,18 @@ def test_settings_of_the_server_do_not_weaken_it(postgres_server, postgres_schem
         assert [record.body["seen"] for record in store.read("run")] == list(range(20))
 
 
+def test_a_closed_store_is_dead_before_the_server_has_noticed(postgres_url, monkeypatch):
+    with PostgresStore(postgres_url) as store:
+        other, lingering = PostgresStore(postgres_url), []
+        name = other.session()
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "close", lambda connection: lingering.append(connection))
+            other.close()
+        assert len(lingering) == 1
+        assert not store.alive(name)
+        lingering[0].close()
+
+
 # ---- lost connections ----------------------------------------------------------------------------------------------
 
 

@@ -244,8 +244,9 @@ def test_openapi_knows_every_route(app):
     """Two routers, and the static files; nothing else answers."""
     mounts = [route for route in app.routes if isinstance(route, Mount)]
     assert [mount.path for mount in mounts] == ["/static"]
-    assert len(app.routes) == 3
-    served = {(method, route.path) for room in (api, pages) for route in room.router.routes for method in route.methods}
+    routes = [route for room in (api, pages) for route in room.router.routes]
+    assert len(app.routes) - 1 in (2, len(routes))  # FastAPI 0.115 copies a router's routes, later ones keep the router
+    served = {(method, route.path) for route in routes for method in route.methods}
     assert served == set(operations(app))
     assert len(served) > 15
 

@@ -10,6 +10,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
@@ -128,6 +129,8 @@ class PostgresStore:
     def close(self) -> None:
         """See `Store.close`."""
         with self._mutex:
+            if self._shut.alive and os.getpid() == self._pid:
+                _release(self._held[0], self._number)
             self._shut()
 
     def __enter__(self) -> Self:
@@ -225,6 +228,8 @@ CAUSES = (
     ("permission denied", "the user may not do this. Ask for the right to CREATE and USE in the schema"),
     ("Servname", "the port in the URL is no number. Write host:5432/database"),
     ("resolve host", "there is no host of that name. Look at the host in the URL and at the network"),
+    # psycopg 3.2.1 gives what the system says, and no more.
+    ("Name or service", "there is no host of that name. Look at the host in the URL and at the network"),
     ("translate host", "there is no host of that name. Look at the host in the URL and at the network"),
     ("refused", "no server answers there. Look whether PostgreSQL is running, and at host and port in the URL"),
     ("No such file", "no server answers there. Look whether PostgreSQL is running, and at host and port in the URL"),
@@ -289,6 +294,13 @@ def _content(row: tuple[Any, ...]) -> Content:
 def _signed(number: int) -> int:
     """64 bits as PostgreSQL's bigint."""
     return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _release(connection: "psycopg.Connection[Any]", number: int) -> None:
+    """Give the session's lock back: the server takes a while to notice that a connection is closed."""
+    if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:  # neither lost nor amid its work
+        with suppress(psycopg.Error):
+            connection.execute("SELECT pg_advisory_unlock_shared(%s)", [_signed(number)])
 
 
 def _shut(held: "list[psycopg.Connection[Any]]", pid: int) -> None:

@@ -183,12 +183,15 @@ def _likely_delimiter(sample: str) -> str:
 def is_spaced(sample: str, delimiter: str) -> bool:
     """Whether blanks follow the delimiters of this file (a, b, c), and so are no part of the values.
 
-    They do if most cells after the first of a row begin with one, or if one stands before a quotation mark.
+    They do if most cells after the first of a row begin with one, or if one stands before the quotation mark of a cell.
 
-    >>> is_spaced("key, x", ","), is_spaced(" key,x", ",")
-    (True, False)
+    >>> is_spaced("key, x", ","), is_spaced(" key,x", ","), is_spaced('key,x, "a"', ","), is_spaced('key,", ""a"', ",")
+    (True, False, True, False)
     """
-    if delimiter == " " or re.search(rf'{re.escape(delimiter)} +"', sample):
+    mark = re.escape(delimiter)
+    # What stands between quotation marks is a value, whatever it looks like.
+    bare = re.sub(rf'(^|[{mark}\r\n])"[^"]*(?:""[^"]*)*"', r"\1", sample)
+    if delimiter == " " or re.search(rf'{mark} +"', bare):
         return True
     try:
         rows = islice(csv.reader(sample.splitlines(True), delimiter=delimiter), 50)
