@@ -95,6 +95,42 @@ def test_bounds_refuse_what_epig_refuses(call, either):
 # ---- the race ------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True, scope="module")
+def race():
+    """Bounds are used in this file however small the problem is, also where they cost more than they save."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds.Prepared, "pays", True)
+        patch.setattr(bounds.Prepared, "finer", True)
+        yield
+
+
+@pytest.mark.parametrize(("pays", "finer"), [(False, False), (True, False), (True, True)])
+def test_top_is_sorting_whatever_the_cost(monkeypatch, pays, finer):
+    monkeypatch.setattr(bounds.Prepared, "pays", pays)
+    monkeypatch.setattr(bounds.Prepared, "finer", finer)
+    for classes in (2, 5):
+        probs, targets = linear(rng_for(0, 0, "cost"), 400, 200, 60, classes)
+        probs[rng_for(1, 0, "cost").integers(0, 400, 100)] = probs[17]
+        for size in (1, 10, 399):
+            same_as_sorting(probs, targets, size)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "m", "draws", "classes", "pays"),
+    [
+        (2_000, 100, 500, 2, False),  # as measured: bounds take 16 ms, all scores 4
+        (2_000, 100, 500, 10, False),
+        (5_000, 100, 500, 26, True),
+        (10_000_000, 100, 500, 2, True),
+        (20_000, 1_000, 100, 10, True),
+        (0, 100, 500, 10, False),
+    ],
+)
+def test_bounds_are_used_where_they_pay(candidates, m, draws, classes, pays):
+    rank = bounds.hot_loop().sketch_rank(classes, draws)
+    assert bounds.pays(candidates, m, draws, classes, rank=rank) == pays
+
+
 @PROPERTY
 @given(worlds(), st.data())
 def test_top_of_parts_in_any_order_is_that_of_the_whole(world, data):
@@ -157,7 +193,7 @@ def test_the_rough_bound_is_above_the_fine_one_and_close(dtype, classes):
     probs, targets = (a.astype(dtype) for a in linear(rng_for(0, 0, "rough"), 500, 60, 40, classes))
     prepared = bounds.prepare(targets)
     fast = bounds.hot_loop()
-    rank = fast.sketch_rank(classes)
+    rank = fast.sketch_rank(classes, 40)
     vectors, rest = prepared.sketch
     assert vectors.shape == (40, rank)
     ((_, part),) = fast.parts(probs, packed=prepared.blocks)
@@ -182,7 +218,7 @@ def test_two_classes_are_looked_at_and_sketched_in_vectors(dtype, draws):
     seen = fast.beliefs("probs", probs, slice(None), dtype, kinds=False, log=False)
     np.testing.assert_allclose(seen.means, exact.mean(axis=1), rtol=1e-13)
     np.testing.assert_array_equal(seen.means[7], probs[7, 0])
-    vectors = rng_for(0, draws, "vectors").normal(size=(draws, fast.sketch_rank(2)))
+    vectors = rng_for(0, draws, "vectors").normal(size=(draws, fast.sketch_rank(2, draws)))
     found = fast.sketch(seen, vectors, index=np.arange(50)[::-1].copy())[::-1]
     away, means = exact[:, :, 0] - exact[:, :, 0].mean(axis=1, keepdims=True), exact.mean(axis=1)
     with np.errstate(divide="ignore"):

@@ -29,6 +29,7 @@ __all__ = [
     "chi2_bound",
     "data_processing_bound",
     "forms",
+    "pays",
     "prepare",
     "target_gram",
     "top_epig",
@@ -207,6 +208,18 @@ def _scaled(xp: Any, probs: Array) -> Array:
 # ---- the race ------------------------------------------------------------------------------------------------------
 
 
+def pays(candidates: int, m: int, draws: int, classes: int, *, rank: int) -> bool:
+    """Whether bounds by `rank` eigenvectors take less than the scores that they save, by the multiplications of each.
+
+    >>> pays(2_000, 100, 500, 2, rank=8), pays(10_000_000, 100, 500, 2, rank=8)
+    (False, True)
+    """
+    scoring = candidates * m * draws * (classes - 1) ** 2
+    begin = GRAM * m * classes * draws**2 + EIGEN * draws**3
+    sketch = candidates * draws * rank * (1 if classes == 2 else SKETCH * classes)
+    return scoring * (1 - KEPT) > begin + sketch
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -246,11 +259,8 @@ class Prepared:
 
     @cached_property
     def pays(self) -> bool:
-        """Whether to bound scores before any is worked out, by the multiplications that either way takes."""
-        m, draws, classes = self.target_probs.shape
-        scoring = self.candidates * m * draws * (classes - 1) ** 2
-        begin = GRAM * m * classes * draws**2 + EIGEN * draws**3
-        return bool(scoring * (1 - KEPT) > begin + SKETCH * self.candidates * classes * draws * self.rank)
+        """Whether to bound scores before any is worked out."""
+        return pays(self.candidates, *self.target_probs.shape, rank=self.rank)
 
     @property
     def rank(self) -> int:

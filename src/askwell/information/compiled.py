@@ -372,8 +372,8 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
 
 
 def sketch_rank(classes: int, draws: int) -> int:
-    """How many vectors a sketch takes: as many as one step of its loop does, or a few steps where draws are many."""
-    return pairs.RANK if classes == 2 else panel_width(np.float32) * min(4, -(-draws // 128))
+    """How many vectors a sketch takes: more where draws are many, and for two classes what registers hold."""
+    return pairs.RANK if classes == 2 else 16 * min(4, -(-draws // 128))
 
 
 def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:
