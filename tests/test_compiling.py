@@ -32,10 +32,10 @@ def fresh(monkeypatch, tmp_path):
     return started
 
 
-def run(code, *, before=(), **environment):
+def run(code, *, before=(), source=SOURCE, **environment):
     """Of a fresh process: standard output and standard error."""
     settings = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    settings |= {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    settings |= {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", **environment}
     done = subprocess.run([*before, sys.executable, "-c", code], env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -158,6 +158,17 @@ def test_another_numba_finds_nothing_that_fits(fresh, monkeypatch):
         assert not compiling.is_compiled()
     finally:
         compiling._mark_name.cache_clear()
+
+
+def test_a_change_in_any_of_the_files_of_a_loop_is_seen(tmp_path):
+    """numba would look at the file of the outermost function only, and go on with what it has of the others."""
+    kept = {"ASKWELL_COMPILE": "wait", "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "source": tmp_path}
+    shutil.copytree(SOURCE / "askwell", tmp_path / "askwell", ignore=shutil.ignore_patterns("__pycache__"))
+    assert "compiling" in run(SCORE, **kept)[1]
+    assert "compiling" not in run(SCORE, **kept)[1]
+    inner = tmp_path / "askwell" / "information" / "vectors.py"
+    inner.write_text(inner.read_text("utf-8") + "\n# another version\n", "utf-8")
+    assert "compiling" in run(SCORE, **kept)[1]
 
 
 # ---- what is said ----------------------------------------------------------------------------------------------------

@@ -52,12 +52,17 @@ class _State:
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` that caches on disk where it can, and where it cannot compiles without a cache, with one warning."""
+    """`numba.njit` that caches on disk where it can, and where it cannot compiles without a cache, with one warning.
+
+    numba looks at the file of a function to tell whether what it has in its cache is still right. But functions of
+    several files end up in one loop, so what it keeps goes by a name that changes with any of them.
+    """
     from numba import njit
 
     _listen()
 
     def decorate(function: Callable[..., Any]) -> Any:
+        function.__qualname__ = f"{function.__qualname__}_{_text_mark()}"
         try:
             return njit(cache=True, **options)(function)
         except RuntimeError as error:
@@ -193,12 +198,18 @@ def is_compiled() -> bool:
 @cache
 def _mark_name() -> str:
     """Another one where numba would find nothing that fits."""
+    options = [pair for pair in sorted(os.environ.items()) if re.match("NUMBA_(?!CACHE_DIR|NUM_THREADS)", pair[0])]
+    about = [_text_mark(), version("numba"), version("llvmlite"), sys.version, _processor(), options]
+    return f".askwell-compiled-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+
+@cache
+def _text_mark() -> str:
+    """Of all files that loops may come from."""
     known = hashlib.sha256()
     for file in sorted([*PACKAGE.glob("information/*.py"), *PACKAGE.glob("models/*.py")]):
-        known.update(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}\n".encode())
-    options = [pair for pair in sorted(os.environ.items()) if re.match("NUMBA_(?!CACHE_DIR|NUM_THREADS)", pair[0])]
-    known.update(repr([version("numba"), version("llvmlite"), sys.version, _processor(), options]).encode())
-    return f".askwell-compiled-{known.hexdigest()[:16]}"
+        known.update(file.name.encode() + file.read_bytes())
+    return known.hexdigest()[:12]
 
 
 def _processor() -> str:
