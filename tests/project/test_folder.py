@@ -12,6 +12,7 @@ import pytest
 from mails import write_mails
 
 import askwell
+from askwell.models.forest import RandomForest
 from askwell.models.linear import LinearModel
 from askwell.project import init_project, open_project
 from askwell.seeds import rng_for
@@ -120,7 +121,7 @@ def test_models_by_name(place):
         assert project.model().reference is project.features()[0]
     shutil.rmtree("p")
     with rows() as project:
-        assert project.model().estimator.n_estimators == 500
+        assert project.model() == RandomForest(500)
     shutil.rmtree("p")
     with rows(model="gp") as project:
         x, _ = project.features()

@@ -75,7 +75,9 @@ def chromium_path():
     return os.environ.get("ASKWELL_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # not longer: Playwright has an event loop running, and tests of other files start theirs
 def chromium():
     path = chromium_path()
     if path is None:

@@ -231,8 +231,11 @@ class ForestPosterior:
     def _parts(self, x: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """(which, their features), some inputs at a time."""
         for span in spans(count(x), ROWS):
-            part = transformed(self.steps, take(x, span))
-            yield span, features(part, width=self.width, first=span.start, missing=True)
+            # Without names for what is in between: it would be kept until the next ones are there.
+            yield (
+                span,
+                features(transformed(self.steps, take(x, span)), width=self.width, first=span.start, missing=True),
+            )
 
 
 @final

@@ -1,6 +1,7 @@
 """Trees, compiled: how they are grown, and the walk of many inputs down many of them. Importing this imports numba.
 
 A tree depends on nothing but the labelled inputs and its seed: not on the trees before it, on threads, on the machine.
+What is drawn at a node depends on the way there alone, so that nodes may be grown in any order (`plain_growing.py`).
 """
 
 import numpy as np
@@ -13,6 +14,8 @@ WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
+STEP = np.uint64(0x9E3779B97F4A7C15)  # between the states that random numbers are made of
+LEFT, RIGHT = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)  # what tells the keys of children apart
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -20,14 +23,18 @@ OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 @kernel(**OPTIONS)
-def _below(state, n):
-    """A random whole number below n; SplitMix64 (Steele et al. 2014), whose state moves on."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
+def _mixed(z):
+    """Another number, as if drawn: SplitMix64 (Steele et al. 2014)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel(**OPTIONS)
+def _below(state, n):
+    """A random whole number below n; the state moves on."""
+    state[0] += STEP
+    return np.int64(((_mixed(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @kernel(**OPTIONS)
@@ -130,7 +137,8 @@ def _end(samples, start, stop, y, t, w, classes, total, pure, values, rows):
 
 @kernel(**OPTIONS)
 def _split(
-    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, total, one_side, keys, spare, count
+    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side, keys,
+    spare, count,
 ):  # fmt: skip
     """(feature or -1, rank below the cut, rank above it, whether missing values go right) of a node's best split.
 
@@ -141,6 +149,7 @@ def _split(
     at, lively, seen = order.shape[0], False, 0
     while at > 0 and (seen < look or not lively):
         pick = _below(state, at)
+        picks[seen] = pick
         at, seen = at - 1, seen + 1
         f = order[pick]
         order[pick], order[at] = order[at], f
@@ -173,6 +182,11 @@ def _split(
             best, chosen, low = good, f, np.int64(keys[place] >> np.uint64(32))
             high = np.int64(keys[place + 1] >> np.uint64(32)) if place < here - 1 else levels[f]
             right = gone > 0 or 2 * (place + 1) <= here  # where none was missing: with most of the others
+    while seen > 0:  # the next node finds the features in their order again
+        seen -= 1
+        f = order[picks[seen]]
+        order[picks[seen]], order[at] = order[at], f
+        at += 1
     return chosen, low, high, right
 
 
@@ -240,7 +254,8 @@ def grow(
     state, times, samples = np.empty(1, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
     w = np.empty(n + 1)  # the last is a node's
     keys, spare, count = np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty(257, np.int64)
-    order, total, one_side = np.empty(d, np.int64), np.empty(max(1, classes)), np.empty(max(1, classes))
+    order, picks = np.arange(d), np.empty(d, np.int64)
+    total, one_side, ways = np.empty(max(1, classes)), np.empty(max(1, classes)), np.empty(n + 1, np.uint64)
     starts, stops = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     nodes, deep = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     free = 0
@@ -252,20 +267,20 @@ def grow(
         if bags.size:
             for i in range(n):
                 bags[tree, i] = times[i]
-        for f in range(d):
-            order[f] = f
         roots[tree], depths[tree] = free, 0
-        starts[0], stops[0], nodes[0], deep[0] = 0, size, free, 0
+        starts[0], stops[0], nodes[0], deep[0], ways[0] = 0, size, free, 0, _mixed(seeds[tree])
         free, waiting = free + 1, 1
         while waiting > 0:
             waiting -= 1
-            start, stop, node, depth = starts[waiting], stops[waiting], nodes[waiting], deep[waiting]
+            start, stop, way = starts[waiting], stops[waiting], ways[waiting]
+            node, depth = nodes[waiting], deep[waiting]
             depths[tree] = max(depths[tree], depth)
             pure, chosen = _totals(samples, start, stop, y, t, w, classes, total), -1
             if not pure and stop - start >= 2 * leaf and depth < deepest:
+                state[0] = way
                 chosen, low, high, right = _split(
-                    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, total, one_side,
-                    keys, spare, count,
+                    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total,
+                    one_side, keys, spare, count,
                 )  # fmt: skip
             if chosen < 0:
                 feature[node], threshold[node], left[node], missing_right[node] = 0, np.inf, node, False
@@ -274,10 +289,11 @@ def grow(
             middle = _parted(codes[chosen], levels[chosen], samples, start, stop, low, right)
             feature[node], left[node], missing_right[node], value[node] = chosen, free, right, 0
             threshold[node] = _between(numbers[chosen], low, high, levels[chosen])
-            starts[waiting], stops[waiting], nodes[waiting], deep[waiting] = middle, stop, free + 1, depth + 1
-            waiting += 1
-            starts[waiting], stops[waiting], nodes[waiting], deep[waiting] = start, middle, free, depth + 1
-            waiting, free = waiting + 1, free + 2
+            starts[waiting], stops[waiting], nodes[waiting] = middle, stop, free + 1
+            starts[waiting + 1], stops[waiting + 1], nodes[waiting + 1] = start, middle, free
+            deep[waiting], deep[waiting + 1] = depth + 1, depth + 1
+            ways[waiting], ways[waiting + 1] = _mixed(way ^ RIGHT), _mixed(way ^ LEFT)
+            waiting, free = waiting + 2, free + 2
     return seeds.shape[0], free, rows
 
 

@@ -1,7 +1,6 @@
 """The trees of a forest as one: grown together, packed, walked in one pass without a check per tree.
 
-Growing and walking are compiled (`tree_kernels.py`). Until that is ready trees are walked in NumPy, to the same leaves;
-growing waits for its loop, which takes less to compile than NumPy would take to grow a forest.
+Growing and walking are compiled (`tree_kernels.py`). Until that is ready NumPy does both, with the same result.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +11,13 @@ import numpy as np
 
 from askwell.arrays import spans, threads
 from askwell.compiling import ready
+from askwell.models.plain_growing import Levels, grown_in_numpy, seconds
 
 __all__ = ["Grown", "Labels", "Trees", "grown", "leaf_rows", "leaf_values", "pack_trees"]
 
 SECONDS = 2e-8  # that NumPy takes for an input to go from a node to the next
 NODES = 1 << 16  # of trees grown at a time, at least
+PART = 2**12  # inputs whose leaves are looked up together
 WORTH = 20_000  # samples in all trees together: fewer are not worth a thread
 
 
@@ -103,12 +104,31 @@ def grown(
            [0, 0, 0, 1, 1, 1],
            [0, 0, 0, 1, 1, 1]], dtype=uint8)
     """
-    from askwell.models.tree_kernels import grow
-
     n, k = len(x), len(seeds)
     ranked, columns = _ranked(x), labels.classes or 2
     shares = np.round(np.cumsum(labels.weights) / labels.weights.sum() * 2**32).astype(np.int64)
     fixed = (labels.classes, look, leaf, n if deepest is None else deepest, shares if bootstrap else shares[:0])
+    plain = bootstrap and labels.classes > 0 and not np.isnan(x).any()
+    if not ready(seconds(n, k, look, labels.classes)) and plain:
+        return Grown(
+            _of_levels(
+                grown_in_numpy(
+                    ranked[0],
+                    labels.y,
+                    labels.classes,
+                    look=look,
+                    leaf=leaf,
+                    deepest=fixed[3],
+                    shares=shares,
+                    seeds=seeds,
+                ),
+                ranked[2],
+                k,
+            ),
+            np.zeros((0, n), np.uint16),
+        )
+    from askwell.models.tree_kernels import grow
+
     drawn = np.zeros((k, n), np.uint16) if bags else np.zeros((0, n), np.uint16)
 
     def some(span: slice) -> list[tuple[np.ndarray, ...]]:
@@ -177,6 +197,24 @@ def _joined(parts: list[tuple[np.ndarray, ...]], classes: int) -> Trees:
     )
 
 
+def _of_levels(levels: Levels, numbers: np.ndarray, k: int) -> Trees:
+    """What NumPy has grown, as if compiled."""
+    leaf = levels.left == np.arange(len(levels.left))
+    low, high = (numbers[levels.feature, np.maximum(rank, 0)].astype(np.float64) for rank in (levels.low, levels.high))
+    middle = low / 2 + high / 2
+    table, value = _rows(levels.counts / levels.counts.sum(axis=1, keepdims=True), ~leaf, True)
+    return Trees(
+        np.arange(k, dtype=np.uint32),
+        levels.depths,
+        levels.feature.astype(np.uint32),
+        _rounded(np.where(leaf, np.inf, np.where(middle < high, middle, low))),
+        levels.left.astype(np.uint32),
+        value.astype(np.uint32),
+        levels.missing_right,
+        table,
+    )
+
+
 def _rounded(threshold: np.ndarray) -> np.ndarray:
     """Thresholds for float32 inputs; infinite ones stay.
 
@@ -240,13 +278,14 @@ def _rows(values: np.ndarray, inner: np.ndarray, probabilities: bool) -> tuple[n
 
 def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
     """Write the values of the leaves that `x [n, features]`, float32, falls into, to `out [n, k, c]`, float32."""
-    rows = leaf_rows(trees, x)
-    if not ready(0.0):
-        np.take(trees.values, rows, axis=0, out=out)
-        return
-    from askwell.models.tree_kernels import spread_leaves
+    for span in spans(len(x), PART):
+        rows = leaf_rows(trees, x[span])
+        if ready(0.0):
+            from askwell.models.tree_kernels import spread_leaves
 
-    _each_part(len(x), lambda span: spread_leaves(rows[span], trees.values, out[span]))
+            spread_leaves(rows, trees.values, out[span])
+        else:
+            np.take(trees.values, rows, axis=0, out=out[span])
 
 
 def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
