@@ -1,26 +1,103 @@
-"""A forest's fit and posterior against the way people write it, every tree's `predict_proba`, stacked; its memory."""
+"""A forest's fit and posterior against the way people write it, every tree's `predict_proba`, stacked; its memory.
+
+And askwell's own forest against scikit-learn's: how fast it is fitted, and whether it is the same in distribution.
+"""
 
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from askwell.models.forest import ForestModel
+import askwell
+from askwell.models.forest import ForestModel, RandomForest
 from askwell.seeds import rng_for
 from benchmarks.measure import MIB, Row, in_child, interleaved, peak_above, row
+from experiments import data
 
+SEEDS = range(12)
 INPUTS, FEATURES, TREES, CLASSES = 10_000, 36, 100, 6
 
 
 def rows() -> list[Row]:
     fits = [_fit(labels) for labels in (50, 300, 4000)]
-    return [*fits, *(_against_stacking(labels) for labels in (300, 4000)), _memory()]
+    own = [_own_fit(labels, goal) for labels, goal in ((60, 15), (300, 10), (4000, 3))]
+    return [*own, _in_distribution(), *fits, *(_against_stacking(labels) for labels in (300, 4000)), _memory()]
 
 
 def _labelled(rng: np.random.Generator, labels: int) -> tuple[np.ndarray, np.ndarray]:
     centres = rng.normal(size=(CLASSES, FEATURES))
     y = rng.integers(0, CLASSES, labels)
     return (centres[y] + 2 * rng.normal(size=(labels, FEATURES))).astype(np.float32), y
+
+
+def _own_fit(labels: int, goal: int) -> Row:
+    x, y = _labelled(rng_for(0, 0, "forest benchmark"), labels)
+    own, other = RandomForest(500), RandomForestClassifier(500, n_jobs=2)
+    own.fit(x, y, rng=rng_for(0, 0, "fit"))  # compiled before the clock starts
+    found = interleaved(lambda: own.fit(x, y, rng=rng_for(0, 0, "fit")), lambda: other.fit(x, y), repeats=7)
+    ratio = found["second"]["wall"] / found["first"]["wall"]
+    return row(
+        "fit of askwell's own forest against scikit-learn's",
+        f"500 trees, {labels:,} labels x {FEATURES} features, {CLASSES} classes, two threads each",
+        f"at least {goal}x faster",
+        f"{ratio:.0f}x: {found['first']['wall'] * 1e3:.0f} against {found['second']['wall'] * 1e3:.0f} ms; "
+        f"{1 / found['cpu']:.0f}x fewer CPU-seconds",
+        ratio >= goal,
+    )
+
+
+def _in_distribution() -> Row:
+    """The largest gap, in standard errors, of any figure on any data set; two forests of scikit-learn's for scale."""
+    gaps, ranks = [], []
+    for name, (x, y) in _problems().items():
+        each = [_figures(x, y, seed) for seed in SEEDS]
+        figures, alike = np.array([one[0] for one in each]), np.array([one[1] for one in each])  # [seeds, 3, figures]
+        for other in (1, 2):
+            gap = figures[:, other] - figures[:, 0]
+            gaps.append((other, name, np.abs(gap.mean(0)) / (gap.std(0, ddof=1) / len(gap) ** 0.5 + 1e-12)))
+        ranks.append(alike.mean(0))
+    own, scale = (np.array([gap for other, _, gap in gaps if other == which]) for which in (2, 1))
+    rank = np.mean(ranks, axis=0)
+    return row(
+        "askwell's own forest: the same in distribution as scikit-learn's",
+        f"{len(ranks)} data sets, 60 and 300 labels, {len(SEEDS)} seeds: accuracy, log loss, entropy, EPIG, nodes",
+        "gaps like those of two forests of scikit-learn's",
+        f"gaps of {own.mean():.1f} standard errors in the mean (two of scikit-learn's: {scale.mean():.1f}), "
+        f"{own.max():.1f} at most ({scale.max():.1f}); rank correlation of EPIG {rank[1]:.3f} ({rank[0]:.3f})",
+        bool(own.mean() < 1.25 * scale.mean() and rank[1] > rank[0] - 0.01),
+    )
+
+
+def _figures(x: np.ndarray, y: np.ndarray, seed: int) -> tuple[list[list[float]], list[float]]:
+    labels = 60 if seed % 2 else min(300, len(x) // 2)
+    order = rng_for(seed, 0, "split").permutation(len(x))
+    train, test = order[:labels], order[labels : labels + 800]
+    sklearns = ForestModel(RandomForestClassifier(500, n_jobs=2))
+    figures, scores = [], []
+    for which, model in enumerate((sklearns, sklearns, RandomForest(500))):
+        rng, classes = rng_for(seed, which, "fit"), list(range(int(y.max()) + 1))
+        posterior: Any = model.fit(x[train], y[train], rng=rng, classes=classes)
+        probs = posterior.predict(x[test])
+        mean = probs.mean(axis=1)
+        scores.append(np.asarray(askwell.epig(probs[:300], probs[-50:])))
+        loss = -np.log(np.maximum(mean[np.arange(len(test)), y[test]], 1e-3)).mean()
+        accuracy, entropy = (mean.argmax(1) == y[test]).mean(), np.asarray(askwell.entropy(probs)).mean()
+        figures.append([accuracy, loss, entropy, scores[-1].mean(), len(posterior.trees.left) / 500])
+    return figures, [float(spearmanr(scores[0], other)[0]) for other in scores[1:]]
+
+
+def _problems() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    found = {load.__name__: load(return_X_y=True) for load in (load_digits, load_wine, load_breast_cancer, load_iris)}
+    for classes in (2, 4, 7):
+        options = {"n_informative": 8, "n_classes": classes, "n_clusters_per_class": 1, "flip_y": 0.1}
+        found[f"made, {classes}"] = make_classification(1500, 20, random_state=classes, **options)
+    satellite, vowel, magic = data.satellite(), data.vowel(), data.magic()
+    found |= {"satellite": (satellite.x, satellite.y), "vowel": (vowel.x, vowel.y), "magic": magic}
+    codes = {name: (x, np.unique(y, return_inverse=True)[1]) for name, (x, y) in found.items()}
+    some = {name: rng_for(0, 0, "some").permutation(len(x))[:2500] for name, (x, _) in codes.items()}
+    return {name: (np.asarray(x, np.float32)[some[name]], y[some[name]]) for name, (x, y) in codes.items()}
 
 
 def _fit(labels: int) -> Row:

@@ -29,7 +29,6 @@ TASK = (1, 7)
 CLASSES = ("1", "7", "neither")
 SCORES = ("random", "bald", "epig")
 POOL, TARGETS, TEST = 80, 40, 59  # images of each digit; the last two of 1 and 7 only
-TREES = 100
 SHOWN = 24  # first questions in the report
 TITLE = "Which digits are worth a label?"
 ONE_SPLIT = (
@@ -98,7 +97,7 @@ def run_demo(
     echo(_introduction(digits, seeds, budget))
     with _live(echo) as progress:
         found = simulate(
-            forest(trees=TREES),
+            forest(),
             digits.x,
             digits.y,
             test=digits.test,
