@@ -68,7 +68,7 @@ def bald(probs: Array, *, log: bool = False) -> Array:
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
     host = as_numpy(probs)
     if host is not None and (fast := hot_loop(seconds=SECONDS * host.size)) is not None:
-        scores = [fast.bald(part) for _, part in fast.parts(host, log=log)]
+        scores = [fast.bald(part) for _, part in fast.parts(host, log=log, kinds=True)]
         return like(xp, probs, np.concatenate([np.empty(0), *scores]))
     check_probs(probs=probs, log=log)
     found = [_divergence(xp, *_centred(xp, _plain(xp, probs[span], log))) for span in _candidate_spans(probs, 1)]

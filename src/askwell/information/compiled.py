@@ -15,7 +15,7 @@ from askwell.information import kernels, packing, pairs, vote_kernels
 from askwell.information.packing import IS_STRONG, IS_VOTES
 from askwell.information.plain import MOST_TARGETS, block_size
 from askwell.information.vectors import LANES, ROWS, panel_width
-from askwell.information.votes import Votes, code_type, vote_logs
+from askwell.information.votes import Votes, code_type, entropy, vote_logs
 
 __all__ = [
     "Beliefs",
@@ -74,9 +74,11 @@ def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, kinds: boo
     return seen
 
 
-def parts(probs: np.ndarray, *, packed: Sequence["Pack"] = (), log: bool = False) -> Iterator[tuple[slice, Beliefs]]:
+def parts(
+    probs: np.ndarray, *, packed: Sequence["Pack"] = (), log: bool = False, kinds: bool = False
+) -> Iterator[tuple[slice, Beliefs]]:
     """All candidates, looked at for what these targets ask, as many at a time as `PART_BYTES` hold."""
-    kinds = any(pack.joint or pack.votes for pack in packed)
+    kinds = kinds or any(pack.joint or pack.votes for pack in packed)
     most = max(1, PART_BYTES // (probs.shape[1] * probs.shape[2] * probs.itemsize))
     for span in spans(len(probs), most):
         yield span, beliefs("probs", probs, span, probs.dtype, kinds=kinds, log=log)
@@ -332,13 +334,17 @@ def _by_kind(
 
 
 def bald(candidates: Beliefs) -> np.ndarray:
-    """BALD as float64 [n]."""
+    """BALD as float64 [n]. Draws that are votes have no entropy of their own: it is that of their mean."""
     scores = np.empty(len(candidates.probs))
 
     def job(span: slice) -> None:
         kernels.bald(candidates.probs[span], candidates.means[span], scores[span])
 
+    if len(candidates.kinds) and (candidates.kinds & IS_VOTES).all():
+        return entropy(candidates.means)
     _each_chunk(candidates.probs, len(scores), job)
+    votes = np.flatnonzero(candidates.kinds & IS_VOTES)
+    scores[votes] = entropy(candidates.means[votes])
     return scores
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-__all__ = ["LANES", "Votes", "code_type", "vote_logs"]
+__all__ = ["LANES", "Votes", "code_type", "entropy", "vote_logs"]
 
 LANES = 8  # sums that a weighted mean is taken in
 BITS = 50  # of the largest F: the last ones of a float64 are not the same on every machine
@@ -73,6 +73,12 @@ class Votes:
         probs = np.zeros(self.shape, np.float32)
         np.put_along_axis(probs, self.codes[..., None].astype(np.intp), np.float32(1), axis=2)
         return probs if dtype is None else probs.astype(dtype, copy=False)
+
+
+def entropy(means: np.ndarray) -> np.ndarray:
+    """-sum_y p(y) log p(y) of `means [n, c]`, as [n]."""
+    total: np.ndarray = np.maximum(-np.sum(means * np.log(np.where(means > 0, means, 1)), axis=-1), 0.0)
+    return total
 
 
 def code_type(classes: int) -> Any:
