@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["mixed", "rng_for"]
+__all__ = ["mixed", "rng_for", "scrambled"]
 
 
 def rng_for(seed: int, step: int, purpose: str) -> np.random.Generator:
@@ -24,14 +24,17 @@ def rng_for(seed: int, step: int, purpose: str) -> np.random.Generator:
 def mixed(seed: int, numbers: np.ndarray) -> np.ndarray:
     """Whole numbers in random order: a key for each, which depends on nothing but it and the seed.
 
-    What is sorted by these keys is in the same random order however it is cut into parts. The mixing is that of
-    SplitMix64 (Steele et al. 2014), which takes no two numbers to the same key.
+    What is sorted by these keys is in the same random order however it is cut into parts. No two numbers have the
+    same key.
 
     >>> np.argsort(mixed(1, np.arange(6))), np.argsort(mixed(2, np.arange(6)))
     (array([...]), array([...]))
     """
-    keys = np.asarray(numbers).astype(np.uint64) + np.uint64(seed)
-    keys *= np.uint64(0x9E3779B97F4A7C15)
+    return scrambled((np.asarray(numbers).astype(np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def scrambled(keys: np.ndarray) -> np.ndarray:
+    """Each of `keys`, uint64, as another number that looks drawn: the last step of SplitMix64 (Steele et al. 2014)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
     result: np.ndarray = keys ^ (keys >> np.uint64(31))

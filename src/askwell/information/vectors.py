@@ -21,7 +21,6 @@ __all__ = [
     "JIT",
     "LANES",
     "ROWS",
-    "VECTOR_BYTES",
     "Vector",
     "add_centred_terms",
     "add_divergence_terms",

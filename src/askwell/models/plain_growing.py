@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Levels", "grown_in_numpy", "seconds"]
+from askwell.seeds import scrambled
 
-STEP, LEFT, RIGHT = 0x9E3779B97F4A7C15, 0x5851F42D4C957F2D, 0x14057B7EF767814F  # as in `tree_kernels.py`
+__all__ = ["LEFT", "RIGHT", "STEP", "Levels", "grown_in_numpy", "seconds"]
+
+STEP = np.uint64(0x9E3779B97F4A7C15)  # between the states that random numbers are made of
+LEFT, RIGHT = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)  # what tells the keys of children apart
 EACH = 2.5e-7  # seconds for a sample, a feature and a level
 
 
@@ -47,7 +50,11 @@ def grown_in_numpy(
     times = _drawn(seeds, shares)  # [k, n]
     tree, sample = np.nonzero(times)
     weight = times[tree, sample].astype(np.float64)
-    node, ways, depth = tree.copy(), _mixed(seeds.astype(np.uint64)), 0  # of each sample its node; of each node its way
+    node, ways, depth = (
+        tree.copy(),
+        scrambled(seeds.astype(np.uint64)),
+        0,
+    )  # of each sample its node; of each node its way
     depths, first, found = np.zeros(len(seeds), np.int32), 0, list[tuple[np.ndarray, ...]]()
     trees_of = np.arange(len(seeds))  # the tree of each node of this level
     while len(ways):
@@ -65,7 +72,7 @@ def grown_in_numpy(
         right = codes[cut.feature[node], sample] > cut.low[node]
         node = left[node] - first - len(ways) + right
         first += len(ways)
-        ways = np.stack([_mixed(ways[inner] ^ np.uint64(LEFT)), _mixed(ways[inner] ^ np.uint64(RIGHT))], 1).ravel()
+        ways = np.stack([scrambled(ways[inner] ^ LEFT), scrambled(ways[inner] ^ RIGHT)], 1).ravel()
         trees_of, depth = np.repeat(trees_of[inner], 2), depth + 1
     feature, low, high, left, missing_right, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return Levels(feature, low, high, left, missing_right, counts, depths)
@@ -149,17 +156,10 @@ def _look(
 # ---- what is drawn ---------------------------------------------------------------------------------------------------
 
 
-def _mixed(z: np.ndarray) -> np.ndarray:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = z ^ (z >> np.uint64(31))
-    return mixed
-
-
 def _below(states: np.ndarray, draw: int | np.ndarray, n: int) -> np.ndarray:
     """The random number below n that each state gives at its `draw`-th call, counted from 0."""
-    moved = states + np.asarray(draw, np.uint64) * np.uint64(STEP) + np.uint64(STEP)
-    return (((_mixed(moved) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+    moved = states + np.asarray(draw, np.uint64) * STEP + STEP
+    return (((scrambled(moved) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
 
 
 def _drawn(seeds: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ What is drawn at a node depends on the way there alone, so that nodes may be gro
 import numpy as np
 
 from askwell.compiling import kernel
+from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
 __all__ = ["ROWS", "grow", "spread_leaves", "walk"]
 
@@ -14,8 +15,6 @@ WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
-STEP = np.uint64(0x9E3779B97F4A7C15)  # between the states that random numbers are made of
-LEFT, RIGHT = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)  # what tells the keys of children apart
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -24,7 +23,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 @kernel(**OPTIONS)
 def _mixed(z):
-    """Another number, as if drawn: SplitMix64 (Steele et al. 2014)."""
+    """`askwell.seeds.scrambled` of one number."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

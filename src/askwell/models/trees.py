@@ -108,28 +108,12 @@ def grown(
     ranked, columns = _ranked(x), labels.classes or 2
     shares = np.round(np.cumsum(labels.weights) / labels.weights.sum() * 2**32).astype(np.int64)
     fixed = (labels.classes, look, leaf, n if deepest is None else deepest, shares if bootstrap else shares[:0])
-    plain = bootstrap and labels.classes > 0 and not np.isnan(x).any()
+    plain = bootstrap and labels.classes > 0 and not bags and not np.isnan(x).any()
+    drawn = np.zeros((k if bags else 0, n), np.uint16)
     if not ready(seconds(n, k, look, labels.classes)) and plain:
-        return Grown(
-            _of_levels(
-                grown_in_numpy(
-                    ranked[0],
-                    labels.y,
-                    labels.classes,
-                    look=look,
-                    leaf=leaf,
-                    deepest=fixed[3],
-                    shares=shares,
-                    seeds=seeds,
-                ),
-                ranked[2],
-                k,
-            ),
-            np.zeros((0, n), np.uint16),
-        )
+        options = {"look": look, "leaf": leaf, "deepest": fixed[3], "shares": shares, "seeds": seeds}
+        return Grown(_of_levels(grown_in_numpy(ranked[0], labels.y, labels.classes, **options), ranked[2], k), drawn)
     from askwell.models.tree_kernels import grow
-
-    drawn = np.zeros((k, n), np.uint16) if bags else np.zeros((0, n), np.uint16)
 
     def some(span: slice) -> list[tuple[np.ndarray, ...]]:
         parts, start = [], span.start
