@@ -207,8 +207,10 @@ def _likely_axis(name: str, xp: Any, part: Array, tolerance: float) -> str:
     return "Divide by the sum over classes if these are counts or scores; pass log=True if they are logarithms."
 
 
-def normalised_weights(weights: Array | None, m: int, *, name: str = "weights") -> np.ndarray | None:
-    """Target weights as float64 that sum to one; None stays None and means that all targets count the same.
+def normalised_weights(
+    weights: Array | None, m: int, *, name: str = "weights", each: str = "target"
+) -> np.ndarray | None:
+    """Weights of targets, or of classes, as float64 that sum to one; None stays None and means that all are equal.
 
     >>> normalised_weights([1.0, 3.0], 2)
     array([0.25, 0.75])
@@ -218,8 +220,8 @@ def normalised_weights(weights: Array | None, m: int, *, name: str = "weights") 
     w = to_numpy(weights)
     if w.shape != (m,):
         raise ValueError(
-            f"{name} must have one number per target, shape ({m},), but its shape is {w.shape}. "
-            "Weigh the targets, not the candidates."
+            f"{name} must have one number per {each}, shape ({m},), but its shape is {w.shape}."
+            + (" Weigh the targets, not the candidates." if each == "target" else "")
         )
     if w.dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold numbers, but its dtype is {w.dtype}.")

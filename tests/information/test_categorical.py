@@ -32,6 +32,7 @@ from posteriors import (
 )
 
 import askwell
+from askwell.information.votes import Votes
 from askwell.seeds import rng_for
 
 OWN = {  # of one set of inputs -> the twin
@@ -244,6 +245,63 @@ def test_weights_of_any_sort():
     tensors = torch.as_tensor(probs), torch.as_tensor(targets)
     close(askwell.epig(*tensors, weights=torch.tensor([2, 0, 1])), truth, "float64")
     close(askwell.epig(*tensors, weights=[2, 0, 1]), truth, "float64")
+
+
+def weighted_information(probs, target_probs, weights, costs):
+    """The decrease of the weighted log loss -w(y*) log q(y*) on the targets, of one candidate, from its definition."""
+    decrease = total = 0.0
+    for target, weight in zip(target_probs, weights, strict=True):
+        joint = np.einsum("ky,kz->yz", probs, target) / len(probs)  # p(y, y*)
+
+        def risk(belief):  # of the prediction that has the least: q(y*) ~ w(y*) p(y*)
+            q = costs * belief / (costs * belief).sum()
+            return -sum(w * p * math.log(at) for w, p, at in zip(costs, belief, q, strict=True) if w * p > 0)
+
+        after = sum(row.sum() * risk(row / row.sum()) for row in joint if row.sum() > 0)
+        decrease += weight * (risk(joint.sum(axis=0)) - after)
+        total += weight * (costs * joint.sum(axis=0)).sum()
+    return decrease / total
+
+
+@pytest.mark.parametrize("library", [np, torch])
+def test_class_weights_are_costs_of_the_log_loss(library):
+    """Also a class that costs nothing; equal costs of any scale change nothing."""
+    rng = rng_for(0, 0, "costs")
+    probs, target_probs = rng.dirichlet([0.3] * 4, (6, 20)), rng.dirichlet([0.3] * 4, (5, 20))
+    weights, costs = rng.random(5), np.array([1.0, 50.0, 0.0, 2.0])
+    given = library.asarray(probs), library.asarray(target_probs)
+    found = np.asarray(askwell.epig(*given, weights=weights, class_weights=costs))
+    expected = [weighted_information(each, target_probs, weights / weights.sum(), costs) for each in probs]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert not np.allclose(found, askwell.epig(*given, weights=weights))
+    equal = np.asarray(askwell.epig(*given, weights=weights, class_weights=[3] * 4))
+    np.testing.assert_allclose(equal, np.asarray(askwell.epig(*given, weights=weights)), rtol=1e-9)
+
+
+def test_class_weights_of_votes_and_of_nothing():
+    """Votes count as their array; where no target can be of a class that costs, nothing is worth asking."""
+    codes = rng_for(0, 0, "votes").integers(0, 3, (7, 50)).astype(np.uint8)
+    votes, targets = Votes(codes[:4], 3), Votes(codes[4:], 3)
+    costs = [1.0, 2.0, 5.0]
+    by_votes = askwell.epig(votes, targets, class_weights=costs)
+    np.testing.assert_array_equal(by_votes, askwell.epig(np.asarray(votes), np.asarray(targets), class_weights=costs))
+    never = np.tile([0.5, 0.5, 0.0], (2, 5, 1))
+    assert askwell.epig(never, never, class_weights=[0, 0, 1]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ([1.0, 2.0], r"class_weights must have one number per class, shape \(3,\), but its shape is \(2,\)\.$"),
+        ([1.0, -2.0, 1.0], "class_weights must be finite and not negative"),
+        ([0.0, 0.0, 0.0], "class_weights must have at least one positive entry"),
+        (["a", "b", "c"], "class_weights must hold numbers"),
+    ],
+)
+def test_class_weights_that_are_none(costs, message):
+    probs = np.full((2, 4, 3), 1 / 3)
+    with pytest.raises(ValueError, match=message):
+        askwell.epig(probs, probs, class_weights=costs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

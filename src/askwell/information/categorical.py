@@ -75,7 +75,14 @@ def bald(probs: Array, *, log: bool = False) -> Array:
     return xp.concat(found) if found else xp.zeros_like(probs[:, 0, 0])
 
 
-def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log: bool = False) -> Array:
+def epig(
+    probs: Array,
+    target_probs: Array,
+    *,
+    weights: Array | None = None,
+    class_weights: Array | None = None,
+    log: bool = False,
+) -> Array:
     """EPIG(x) = mean_j I(y; y*_j | x, x*_j): what a candidate's label is expected to tell about the targets' labels.
 
     The mean over targets of KL[p(y, y*) || p(y) p(y*)] with p the mean over draws (the paper's estimator for
@@ -83,10 +90,18 @@ def epig(probs: Array, target_probs: Array, *, weights: Array | None = None, log
     scale make it a weighted mean. The memory used does not grow with n or m. Scores of equal inputs are equal to the
     bit, in any company.
 
+    `class_weights [c] >= 0` of any scale say what a wrong prediction of a class costs: the score is then the expected
+    decrease of the weighted log loss -w(y*) log q(y*) on the targets. With q_j(y, y*) = p(y, y*) w(y*) / Z_j and
+    Z_j = sum_y* p(y*) w(y*), that is mean_j Z_j I_qj(y; y*) / mean_j Z_j; equal weights change nothing.
+
     >>> alike, unlike = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
     >>> epig([alike, unlike], [alike])
     array([0.69314718, 0.        ])
+    >>> epig([alike, unlike], [alike], class_weights=[1.0, 50.0])
+    array([0.09650896, 0.        ])
     """
+    if class_weights is not None:
+        return _cost_weighted_epig(probs, target_probs, weights, class_weights, log)
     if isinstance(probs, Votes) and isinstance(target_probs, Votes):
         return _epig_of_votes(probs, target_probs, weights)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
@@ -259,7 +274,35 @@ def _divergence(xp: Any, probs: Array, centred: Array, marginal: Array) -> Array
     return xp.mean(xp.sum(terms, axis=-1), axis=-1)
 
 
-def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool) -> Any:
+def _cost_weighted_epig(
+    probs: Array, target_probs: Array, weights: Array | None, class_weights: Array, log: bool
+) -> Array:
+    """`epig` where classes have costs, by the plain mathematics on any device."""
+    if isinstance(probs, Votes):
+        probs = np.asarray(probs)
+    if isinstance(target_probs, Votes):
+        target_probs = np.asarray(target_probs)
+    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
+    c = probs.shape[2]
+    costs = normalised_weights(class_weights, c, name="class_weights", each="class")
+    assert costs is not None
+    if 0 in probs.shape or c == 1:
+        check_probs(probs=probs, target_probs=target_probs, log=log)
+        return xp.zeros_like(probs[:, 0, 0])
+    w = normalised_weights(weights, target_probs.shape[0])
+    w = np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w
+    cost = like(xp, probs, xp.asarray(costs * c))
+    means = like(xp, probs, xp.mean(_plain(xp, target_probs, log), axis=1))  # [m, c]
+    of_targets = like(xp, probs, xp.asarray(w))
+    total = xp.sum(of_targets * (means @ cost))  # mean_j Z_j
+    if not total > 0:  # no target can be of a class that costs anything
+        check_probs(probs=probs, target_probs=target_probs, log=log)
+        return xp.zeros_like(probs[:, 0, 0])
+    tiles = _pair_tiles(xp, probs, target_probs, log, cost)
+    return xp.concat([sum(pairs @ of_targets[span] for span, pairs in row) for row in tiles]) / total
+
+
+def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool, cost: Array | None = None) -> Any:
     """For each span of candidates an iterator of (span of targets, information [candidates, targets])."""
     check_probs(probs=probs, target_probs=target_probs, log=log)
     target_probs = like(xp, probs, target_probs)
@@ -267,13 +310,17 @@ def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool) -> Any:
     packed = [_centred(xp, _plain(xp, target_probs[to], log)) for to in target_spans]
     for span in _candidate_spans(probs, min(128, target_probs.shape[0])):
         part = _centred(xp, _plain(xp, probs[span], log))
-        yield ((to, _pair_information(xp, part, targets)) for to, targets in zip(target_spans, packed, strict=True))
+        yield (
+            (to, _pair_information(xp, part, targets, cost)) for to, targets in zip(target_spans, packed, strict=True)
+        )
 
 
-def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...]) -> Array:
+def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...], cost: Array | None = None) -> Array:
     """sum_(y, y*) q phi(delta / q) with q = p(y) p(y*) and delta = p(y, y*) - q, as [n, m].
 
-    Two products: p(y, y*), precise where it is nearly 0, and delta, precise where *it* is nearly 0.
+    Two products: p(y, y*), precise where it is nearly 0, and delta, precise where *it* is nearly 0. With the `cost [c]`
+    of classes w(y*) both are of the joint w(y*) p(y, y*), whose sum is Z instead of 1: its shares are
+    A(y) = sum_y* w p(y, y*) and w p(y*), so that q = A(y) w p(y*) / Z.
     """
     (n, k, c), m = part[0].shape, target[0].shape[0]
     joint, delta = (
@@ -286,4 +333,10 @@ def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...
         for rows, columns in zip(part[:2], target[:2], strict=True)
     )
     q = part[2][:, :, None, None] * target[2][None, None, :, :]  # [n, c, m, c]
+    if cost is not None:
+        z = (target[2] @ cost)[None, None, :, None]  # [1, 1, m, 1]
+        share = _ratio(xp, target[2] * cost, (target[2] @ cost)[:, None])[None, None, :, :]  # w p(y*) / Z
+        shift = (delta @ cost)[..., None]  # A(y) - p(y) Z  [n, c, m, 1]
+        joint, delta = joint * cost, delta * cost - shift * share
+        q = (part[2][:, :, None, None] * z + shift) * share
     return xp.sum(q * _phi(xp, _ratio(xp, joint, q), _ratio(xp, delta, q)), axis=(1, 3))
