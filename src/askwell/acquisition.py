@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from askwell.arrays import Array
+from askwell.arrays import Array, normalised_weights, to_numpy
 from askwell.information import categorical, draws
 
-__all__ = ["SCORES", "Score", "as_score", "needs_targets", "takes_votes"]
+__all__ = ["SCORES", "Score", "as_score", "auto", "needs_targets", "open_weights", "takes_votes"]
+
+SETTLED = 0.02  # the least that a target counts, however sure the model is of it
 
 
 class Score(Protocol):
@@ -27,6 +29,37 @@ class Score(Protocol):
     ) -> np.ndarray:
         """Scores `[n]` of candidates `probs [n, k, c]`; `target_probs [m, k, c]` and `weights [m]` are the targets."""
         ...
+
+
+def auto(probs: Array, target_probs: Array, *, weights: Array | None = None) -> Array:
+    """The default: EPIG about the predictions that can still change, from questions whose own answer is open, as [n].
+
+    auto(x) = margin(x) * sum_j w_j I(y; y*_j | x, x*_j) / sum_j w_j, with w_j = weights_j * max(0.02, margin(x*_j)).
+
+    What counts is accuracy, and a prediction is gained only where it flips. A target whose first two classes are far
+    apart will not, whatever is learnt of it: each target counts by how close they are. And a question whose answer the
+    model can guess changes little by being answered. Both factors are EPIG's and margin sampling's own, without a
+    constant to tune, and a candidate's score does not depend on the other candidates.
+
+    >>> split, lean, sure = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]
+    >>> auto([split, lean, sure], [split, sure])
+    array([0.67955606, 0.10576547, 0.        ])
+    """
+    informed = categorical.epig(probs, target_probs, weights=open_weights(target_probs, weights=weights))
+    return informed * categorical.margin(probs)
+
+
+def open_weights(target_probs: Array, *, weights: Array | None = None) -> np.ndarray:
+    """What each target counts by how open its prediction is, weights_j * max(0.02, margin(x*_j)), summing to one, [m].
+
+    >>> open_weights([[[0.5, 0.5]], [[0.75, 0.25]], [[1.0, 0.0]]]).round(3)
+    array([0.658, 0.329, 0.013])
+    """
+    opened = np.maximum(to_numpy(categorical.margin(target_probs)).astype(np.float64), SETTLED)
+    given = normalised_weights(weights, len(opened))
+    found = opened if given is None else opened * given
+    shares: np.ndarray = found / found.sum()
+    return shares
 
 
 def _drawn(probs: Array, target_probs: Array | None, /, *, weights: Array | None, rng: np.random.Generator) -> Any:
@@ -68,6 +101,7 @@ _TARGETS = {
     "epig": categorical.epig,
     "epig_corrected": draws.epig_corrected,
     "epig_quadratic": draws.epig_quadratic,
+    "auto": auto,
 }
 
 SCORES: Mapping[str, Score] = MappingProxyType(
@@ -110,7 +144,7 @@ def needs_targets(score: str | Score) -> bool:
 
 def takes_votes(score: str | Score) -> bool:
     """Whether a score looks at beliefs as `askwell.information.votes.Votes`; a function of one's own wants an array."""
-    return _name(score) in {*_CANDIDATES, "epig"}
+    return _name(score) in {*_CANDIDATES, "epig", "auto"}
 
 
 def _name(score: Any) -> str | None:

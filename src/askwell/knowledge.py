@@ -10,7 +10,8 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.information.categorical import bald, pairwise_epig
+from askwell.acquisition import open_weights
+from askwell.information.categorical import bald, margin, pairwise_epig
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
@@ -33,6 +34,8 @@ class Explanation:
     label: Any  # what was told, or None
     belief: dict[Any, float]  # p(y|x) now
     score: float  # EPIG(x), in nats
+    margin: float  # how close its two most probable classes are: 1 is a tie
+    about_open: float  # EPIG(x) where targets count by how open their predictions are; times the margin it is "auto"
     bald: float  # what its label would tell about the model itself
     informs: tuple[tuple[int, float], ...]  # (target, I(y; y*)) in nats, the most informed first
     target_beliefs: tuple[dict[Any, float], ...]  # p(y*|x*) of those targets, in the same order
@@ -43,6 +46,8 @@ class Explanation:
             f"item {self.item!r}" + ("" if self.label is None else f", labelled {self.label!r}"),
             f"  believed to be {_in_words(self.belief)}",
             f"  its label is expected to tell {self.score:.4f} nats about a target's, {self.bald:.4f} about the model",
+            f"  by default it is worth {self.margin * self.about_open:.4f}: {self.about_open:.4f} nats about "
+            f"predictions that can still change, times {self.margin:.2f}, how open its own is",
         ]
         for (target, nats), belief in zip(self.informs, self.target_beliefs, strict=True):
             lines.append(f"  {nats:.4f} nats about target {target}, believed to be {_in_words(belief)}")
@@ -78,7 +83,7 @@ class Knowledge:
             scores,
             self._beliefs(wanted, positions),
             self.question.target_probs if wanted.targets else None,
-            self.question.weights if wanted.targets else None,
+            self.question.about(score).weights if wanted.targets else None,
             self._beliefs(wanted, np.array(pending, np.intp)),
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
@@ -102,6 +107,8 @@ class Knowledge:
             label=label,
             belief=_named(classes, probs[0]),
             score=float(pairs.mean() if weights is None else pairs @ weights),
+            margin=float(margin(probs)[0]),
+            about_open=float(pairs @ open_weights(target_probs, weights=weights)),
             bald=float(bald(probs)[0]),
             informs=tuple((int(target), float(pairs[target])) for target in order),
             target_beliefs=tuple(_named(classes, np.asarray(target_probs)[target]) for target in order),

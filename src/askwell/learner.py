@@ -76,13 +76,13 @@ class Learner:
         self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
         check_classifies(self._model)
         self._score = score
-        self._batch = batch if batch is not None else ("joint" if score == "epig" else "top")
+        self._batch = batch if batch is not None else ("joint" if score in ("epig", "auto") else "top")
         as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Knowledge] | None = None
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
-        self._look, self._look_flat = self._model is not model and score == "epig", True
+        self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
         self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
         self._begin()
 

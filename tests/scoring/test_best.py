@@ -121,6 +121,22 @@ def test_a_posterior_that_knows_epig_without_draws_is_asked_for_it():
     assert len(best_items(question, "epig", 100)[0]) == 40
 
 
+def test_auto_of_a_posterior_that_knows_epig_without_draws():
+    from askwell.acquisition import open_weights
+    from askwell.models.gp import GPClassifier
+
+    x = rng_for(0, 0, "exact").normal(size=(60, 2))
+    posterior = GPClassifier().fit(x[:10], (x[:10, 0] > 0).tolist(), rng=rng_for(0, 0, "fit"))
+    question = Question(posterior, x[10:50], targets=x[50:])
+    means = posterior.predict_proba(x[10:50])
+    opened = open_weights(question.target_probs)
+    expected = (1 - np.abs(means[:, 1] - means[:, 0])) * posterior.epig(x[10:50], x[50:], weights=opened)
+    np.testing.assert_allclose(score_items(question, "auto"), expected, rtol=1e-9)
+    positions, best = best_items(question, "auto", 4)
+    np.testing.assert_array_equal(positions, np.argsort(-expected, kind="stable")[:4])
+    np.testing.assert_allclose(best, expected[positions], rtol=1e-9)
+
+
 # ---- in pieces, here or elsewhere ----------------------------------------------------------------------------------
 
 
@@ -164,8 +180,9 @@ def test_pools_in_files_are_as_good_as_arrays(question, files, rows, engine):
     np.testing.assert_array_equal(there[1], here[1])
 
 
+@pytest.mark.parametrize("score", ["epig", "auto"])
 @pytest.mark.parametrize("engine", [None, "local:2"])
-def test_a_linear_head_leaves_out_only_what_cannot_be_among_the_best(monkeypatch, tmp_path, engine):
+def test_a_linear_head_leaves_out_only_what_cannot_be_among_the_best(monkeypatch, tmp_path, engine, score):
     monkeypatch.setattr(asking, "CHUNK_BYTES", 1 << 20)
     rng = rng_for(0, 0, "linear head")
     x = rng.normal(size=(9000, 6)).astype(np.float32)
@@ -173,8 +190,8 @@ def test_a_linear_head_leaves_out_only_what_cannot_be_among_the_best(monkeypatch
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", x[3000 * number : 3000 * (number + 1)])
     targets = rng.normal(size=(20, 6)) + 1
-    scores = score_items(Question(posterior, x, targets), "epig")
-    positions, found = best_items(Question(posterior, open_rows(tmp_path), targets), "epig", 7, engine=engine)
+    scores = score_items(Question(posterior, x, targets), score)
+    positions, found = best_items(Question(posterior, open_rows(tmp_path), targets), score, 7, engine=engine)
     order = np.argsort(-scores, kind="stable")[:7]
     np.testing.assert_array_equal(positions, order)
     np.testing.assert_array_equal(found, scores[order])

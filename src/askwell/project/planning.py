@@ -205,9 +205,9 @@ def _ranked(
     order = order[free[positions[order]]][: max(room, SHORTLIST)]
     positions, worth = positions[order], worth[order]
     head = np.arange(ahead)
-    if score == "epig":
-        few = slice(0, max(SHORTLIST, 4 * ahead))
-        given = Candidates(worth[few], question.predict(positions[few]), question.target_probs, question.weights)
+    if score in ("epig", "auto"):
+        few, weights = slice(0, max(SHORTLIST, 4 * ahead)), question.about(score).weights
+        given = Candidates(worth[few], question.predict(positions[few]), question.target_probs, weights)
         head = select("joint", given, ahead, rng=rng)
     behind = np.setdiff1d(np.arange(len(positions)), head)[: room - ahead]  # in the order of their worth
     return [Line(int(positions[i]), float(worth[i])) for i in [*head, *behind]]

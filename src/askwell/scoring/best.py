@@ -21,7 +21,7 @@ from askwell.information.draws import epig_quadratic
 from askwell.information.votes import Votes
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
-from askwell.scoring.items import checked, exact, need_targets, score_chunk, score_items
+from askwell.scoring.items import checked, exact, in_closed_form, need_targets, score_chunk, score_items
 from askwell.scoring.kept import Kept, written
 from askwell.scoring.question import Clock, Question
 from askwell.workers import Fault, Tell
@@ -210,8 +210,8 @@ def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, fl
     try:
         if how.out is not None:
             message |= _all_of(question, how, span, clock)
-        elif how.score == "epig" and hasattr(question.posterior, "epig"):
-            message |= _chosen(question, _exact_best(question, how.size, span, clock), how.size)
+        elif in_closed_form(question, how.score):
+            message |= _chosen(question, _exact_best(question, how.score, how.size, span, clock), how.size)
         else:
             message |= _searched(question, how, span, clock, floor)
     except BadRows as fault:
@@ -255,6 +255,14 @@ def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: f
             with clock("score"):
                 best.add(*_best_epig(question, how.size, positions, probs, least()))
         return _told(best)
+    if how.score == "auto" and how.bar == -np.inf:
+        # A margin is at most 1: what cannot reach the floor by EPIG about the open targets cannot at all.
+        for positions, probs in question.about_open.promising(least, **where):
+            with clock("score"):
+                scores = score_chunk(question, "auto", span, probs)
+                enough = _enough(scores, how.size)
+                best.add(positions[enough], scores[enough])
+        return _told(best)
     for part, probs in question.chunks(**where, votes=how.bar == -np.inf and takes_votes(how.score)):
         with clock("score"):
             positions = question.places(part)
@@ -296,12 +304,12 @@ def _enough(scores: np.ndarray, size: int) -> np.ndarray:
     return enough
 
 
-def _exact_best(question: Question, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+def _exact_best(question: Question, score: str, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
-    need_targets(question, "epig")
+    need_targets(question, score)
     places, posterior = question.places(span), question.posterior
-    if not hasattr(posterior, "top_epig"):
-        return places, exact(question, places)
+    if score == "auto" or not hasattr(posterior, "top_epig"):
+        return places, exact(question, score, places)
     with clock("read"):
         x = question.items.take(places)
     with clock("score"):

@@ -6,10 +6,12 @@ import numpy as np
 
 from askwell.acquisition import as_score, needs_targets, takes_votes
 from askwell.compiling import steady
+from askwell.information.categorical import margin
 from askwell.information.votes import Votes
+from askwell.models.protocol import mean_predict
 from askwell.scoring.question import Clock, Question
 
-__all__ = ["checked", "exact", "need_targets", "score_chunk", "score_items"]
+__all__ = ["checked", "exact", "in_closed_form", "need_targets", "score_chunk", "score_items"]
 
 
 def score_items(
@@ -23,8 +25,8 @@ def score_items(
     start, stop, _ = (piece or slice(None)).indices(len(question))
     if score == "random":
         return question.rng("score").random(len(question))[start:stop]
-    if score == "epig" and hasattr(question.posterior, "epig"):
-        return exact(question, question.places(slice(start, stop)))
+    if in_closed_form(question, score):
+        return exact(question, score, question.places(slice(start, stop)))
     checked(question, score)
     clock, scores = clock or Clock(), np.empty(stop - start)
     with steady(question.effort):
@@ -47,12 +49,21 @@ def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray |
     return found
 
 
-def exact(question: Question, positions: np.ndarray) -> np.ndarray:
-    """EPIG by the posterior's own closed form."""
-    need_targets(question, "epig")
+def in_closed_form(question: Question, score: Any) -> bool:
+    """Whether the posterior knows this score without draws."""
+    return score in ("epig", "auto") and hasattr(question.posterior, "epig")
+
+
+def exact(question: Question, score: str, positions: np.ndarray) -> np.ndarray:
+    """EPIG by the posterior's own closed form; for "auto" times the margin, about the targets that are open."""
+    need_targets(question, score)
     posterior: Any = question.posterior
-    x = question.items.take(positions)
-    return np.asarray(posterior.epig(x, question.targets, weights=question.weights), np.float64)
+    x, about = question.items.take(positions), question.about(score)
+    scores = np.asarray(posterior.epig(x, about.targets, weights=about.weights), np.float64)
+    if score == "epig":
+        return scores
+    means = mean_predict(posterior, x)[:, None, :]  # [n, 1, c]
+    return scores * np.asarray(margin(means), np.float64)
 
 
 def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | Votes | None]:

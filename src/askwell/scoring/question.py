@@ -1,5 +1,6 @@
 """What is asked of a pool, and the beliefs about its items, chunk by chunk."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from askwell.acquisition import open_weights
 from askwell.arrays import spans, whole_power
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.plain import seconds
@@ -68,7 +70,7 @@ class Question:
         return {
             name: value
             for name, value in self.__dict__.items()
-            if name not in ("items", "prepared", "_first", "target_probs")
+            if name not in ("items", "prepared", "_first", "target_probs", "about_open")
         }
 
     @cached_property
@@ -100,6 +102,16 @@ class Question:
     def target_probs(self) -> np.ndarray | None:
         """`target_beliefs` as an array."""
         return None if self.target_beliefs is None else np.asarray(self.target_beliefs)
+
+    @cached_property
+    def about_open(self) -> "Question":
+        """The same question, where each target counts by how open its prediction is: what "auto" asks about."""
+        assert self.target_beliefs is not None
+        return dataclasses.replace(self, weights=open_weights(self.target_beliefs, weights=self.weights))
+
+    def about(self, score: Any) -> "Question":
+        """The question with the weights of targets that a score sees."""
+        return self.about_open if score == "auto" and self.targets is not None else self
 
     @property
     def effort(self) -> float:
