@@ -72,7 +72,7 @@ def slow_auto(probs, targets, weights):
     return np.array([margin(belief) for belief in probs]) * (pairs @ opened) / opened.sum()
 
 
-@pytest.mark.parametrize("kind", ["mixed", "votes"])
+@pytest.mark.parametrize("kind", ["mixed", "hard"])
 def test_auto_is_margin_times_epig_about_open_targets(kind):
     probs, targets = pool_and_targets(kind, 9, 5, 10, 3, dtype="float64")
     weights = np.array([1.0, 0, 2, 1, 3])

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from askwell.acquisition import as_score, needs_targets, takes_votes
+from askwell.acquisition import as_score, needs_targets, open_weights, takes_votes
 from askwell.compiling import steady
 from askwell.information.categorical import margin
 from askwell.information.votes import Votes
-from askwell.models.protocol import mean_predict
 from askwell.scoring.question import Clock, Question
 
 __all__ = ["checked", "exact", "in_closed_form", "need_targets", "score_chunk", "score_items"]
@@ -58,12 +57,12 @@ def exact(question: Question, score: str, positions: np.ndarray) -> np.ndarray:
     """EPIG by the posterior's own closed form; for "auto" times the margin, about the targets that are open."""
     need_targets(question, score)
     posterior: Any = question.posterior
-    x, about = question.items.take(positions), question.about(score)
-    scores = np.asarray(posterior.epig(x, about.targets, weights=about.weights), np.float64)
+    x, targets, weights = question.items.take(positions), question.targets, question.weights
     if score == "epig":
-        return scores
-    means = mean_predict(posterior, x)[:, None, :]  # [n, 1, c]
-    return scores * np.asarray(margin(means), np.float64)
+        return np.asarray(posterior.epig(x, targets, weights=weights), np.float64)
+    here, there = (posterior.predict_proba(inputs)[:, None, :] for inputs in (x, targets))  # [n, 1, c], [m, 1, c]
+    informed = posterior.epig(x, targets, weights=open_weights(there, weights=weights))
+    return np.asarray(informed * margin(here), np.float64)
 
 
 def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | Votes | None]:
