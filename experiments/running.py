@@ -30,6 +30,7 @@ FIGURES = {
     "mnist_extra_baselines": "mnist:EXTRA_BASELINES",
     "mnist_beyond": "beyond:FIGURE",
     "example_gp": "example_gp:FIGURE",
+    "tables": "tables:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 

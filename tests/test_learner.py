@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import askwell
 import askwell.testing
+from askwell.acquisition import as_score
 from askwell.learner import Learner
 from askwell.seeds import rng_for
 from askwell.selection import power
@@ -43,15 +44,18 @@ def questions_of(learner, x, steps, size=1):
     return asked
 
 
-def test_the_first_question_is_the_one_with_the_highest_epig(x):
-    learner, targets = going(x, targets=x[:20] + 0.1), x[:20] + 0.1
+@pytest.mark.parametrize(("given", "name"), [({}, "auto"), ({"score": "epig"}, "epig")])
+def test_the_first_question_is_the_one_with_the_highest_score(x, given, name):
+    learner, targets = going(x, targets=x[:20] + 0.1, **given), x[:20] + 0.1
     probs, target_probs = learner.posterior.predict(x), learner.posterior.predict(targets)
-    scores = askwell.epig(probs, target_probs)
+    scores = as_score(name)(probs, target_probs, weights=None, rng=None)
     scores[list(learner.labels)] = -1
     assert learner.ask() == [int(np.argmax(scores))]
 
 
-@pytest.mark.parametrize("score", ["random", "entropy", "margin", "least_confidence", "bald", "epig", "epig_quadratic"])
+@pytest.mark.parametrize(
+    "score", ["random", "entropy", "margin", "least_confidence", "bald", "epig", "epig_quadratic", "auto"]
+)
 def test_every_score_asks_new_items_until_the_pool_is_exhausted(x, score):
     learner = going(x[:12], score=score)
     asked = questions_of(learner, x, 6, size=2)

@@ -21,6 +21,8 @@ X[:70, 0] += 2.5
 X = X[rng_for(1, 0, "simulate").permutation(140)]
 Y = np.where(X[:, 0] > 1.2, "right", "left")
 
+SCORES = ("random", "margin", "epig", "auto")  # by default
+
 
 def simulated(**options):
     """Two blobs, ten trees, up to eight labels, two seeds."""
@@ -38,7 +40,7 @@ def known():
 
 
 def test_there_is_a_trace_for_every_score_and_seed(known):
-    assert [(t.score, t.seed) for t in known.traces] == [(s, i) for s in ("random", "bald", "epig") for i in (0, 1)]
+    assert [(t.score, t.seed) for t in known.traces] == [(s, i) for s in SCORES for i in (0, 1)]
     for trace in known.traces:
         assert trace.labels == (4, 5, 6, 7, 8)
         assert len(set(trace.questions)) == len(trace.questions) == 8
@@ -52,7 +54,7 @@ def test_scores_of_a_seed_begin_alike_and_go_their_ways(known):
         traces = [trace for trace in known.traces if trace.seed == seed]
         assert len({trace.questions[:4] for trace in traces}) == 1
         assert len({trace.metrics["log_loss"][0] for trace in traces}) == 1  # also the same first model
-        assert len({trace.questions for trace in traces}) == 3
+        assert len({trace.questions for trace in traces}) == 4
     assert known.traces[0].questions[:4] != known.traces[1].questions[:4]
 
 
@@ -81,7 +83,7 @@ def test_engines_that_make_no_sense_are_refused(tmp_path):
 
 def test_delegates(known):
     assert known.summary() == summary(known.traces)
-    assert known.paired("epig", "bald", of="final") == paired(known.traces, "epig", "bald", of="final")
+    assert known.paired("epig", "margin", of="final") == paired(known.traces, "epig", "margin", of="final")
     assert known.verdict() == verdict(known.traces)
     assert known.curve("epig", metric="log_loss").labels.tolist() == [4, 5, 6, 7, 8]
 
@@ -152,7 +154,7 @@ def test_a_folder_is_gone_on_with_and_may_get_more_seeds_and_scores(known, tmp_p
     again = simulated(folder=str(tmp_path), progress=lambda *call: calls.append(call))
     assert again.traces == known.traces
     assert (tmp_path / "epig-1.jsonl").read_bytes() == before
-    assert [call[0] for call in calls] == [5, *range(6, 31)]  # what was there already is told first
+    assert [call[0] for call in calls] == [5, *range(6, 41)]  # what was there already is told first
 
 
 def test_a_folder_of_other_settings_is_refused(tmp_path):
@@ -227,10 +229,10 @@ def test_a_run_that_fails_names_itself_and_spares_the_others(known, tmp_path):
     folder = tmp_path / "runs"
     with pytest.raises(RuntimeError) as caught:
         simulated(model=model, folder=folder)
-    assert "3 of 6 runs failed. Finished steps are kept" in str(caught.value)
+    assert "4 of 8 runs failed. Finished steps are kept" in str(caught.value)
     assert "epig, seed 1, after 0 labels: ArithmeticError: not today" in str(caught.value)
     assert "in model" in caught.value.__notes__[0]
-    assert lines(folder) == 15
+    assert lines(folder) == 20
     marker.touch()
     assert simulated(model=model, folder=folder).traces == known.traces
 

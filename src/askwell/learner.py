@@ -42,7 +42,8 @@ class Learner:
     the pool is scored, and does not change the questions.
     `targets` are inputs like those the model will meet: an array or a frame, or something from `askwell.targets`; None
     takes them from the pool. `score` is a name from `askwell.acquisition` or a function, `batch` a name from
-    `askwell.selection` or a function; by default several questions are chosen jointly for EPIG, else by score alone.
+    `askwell.selection` or a function; by default several questions are chosen jointly for auto and EPIG, else by score
+    alone.
     `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
     the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
 
@@ -64,7 +65,7 @@ class Learner:
         pool: Any,
         *,
         targets: Any = None,
-        score: Any = "epig",
+        score: Any = "auto",
         classes: Sequence[Any] | None = None,
         seed: int = 0,
         store: str | Store | None = None,

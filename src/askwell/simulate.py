@@ -110,7 +110,7 @@ def simulate(
     *,
     test: tuple[Any, Any],
     targets: Any = None,
-    scores: Iterable[Any] | Mapping[str, Any] = ("random", "bald", "epig"),
+    scores: Iterable[Any] | Mapping[str, Any] = ("random", "margin", "epig", "auto"),
     initial: int | Mapping[Any, int] | Callable[[np.random.Generator], Iterable[int]] = 2,
     budget: int = 100,
     seeds: Iterable[int] = range(5),

@@ -67,7 +67,7 @@ def project(place, truth):
 def test_init_says_what_it_found_and_what_to_do(place, truth):
     found = fine("init", *INIT, "--targets", "traffic.csv", "--budget", 30, "--batch", 5, "--retrain-every", 5)
     assert "pool: pool.csv, 80 items of kind text, shown by text\ntargets: traffic.csv, 20 items\n" in found
-    assert "classes: ham, spam\nmodel: linear; questions by epig, 5 at a time\n" in found
+    assert "classes: ham, spam\nmodel: linear; questions by auto, 5 at a time\n" in found
     assert found.endswith("Next: askwell serve p\n")
     text = (place / "p" / "askwell.toml").read_text()
     assert 'pool = "../pool.csv" ' in text

@@ -119,7 +119,7 @@ def test_the_note_says_what_was_found_and_left_out(place):
     assert lines[0] == "pool: pool.csv, 40 items of kind text, shown by text"
     assert lines[1:3] == ["  7 left out:", "  pool.csv:42: the column 'text' has nothing to show here"]
     assert lines[7] == "  and 2 more"
-    assert lines[-1] == "model: linear; questions by epig, 10 at a time"
+    assert lines[-1] == "model: linear; questions by auto, 10 at a time"
     assert any(line.startswith("features: ") and "by TF-IDF" in line for line in lines)
 
 

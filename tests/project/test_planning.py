@@ -31,14 +31,14 @@ def positions(found):
     return [line.position for line in found.queue]
 
 
-def scores_of(labels):
+def scores_of(labels, score="epig"):
     """EPIG of the whole pool under the plan's own posterior."""
     known = learn(
         LightModel(), POOL, TARGETS, positions=sorted(labels), labels=[labels[i] for i in sorted(labels)],
         classes=CLASSES, rng=lambda purpose: rng_for(3, len(labels), purpose),
     )  # fmt: skip
     scores = np.full(300, -np.inf)
-    scores[known.question.asked] = score_items(known.question, "epig")
+    scores[known.question.asked] = score_items(known.question, score)
     return scores, known
 
 
@@ -62,13 +62,14 @@ def test_the_queue_holds_several_batches_and_nothing_that_is_labelled():
         assert not set(found) & set(labels)
 
 
-def test_the_head_is_chosen_jointly_and_the_rest_by_score():
+@pytest.mark.parametrize(("given", "score"), [({}, "auto"), ({"score": "epig"}, "epig")])
+def test_the_head_is_chosen_jointly_and_the_rest_by_score(given, score):
     labels = labels_of(range(20))
-    scores, known = scores_of(labels)
-    found = plan(labels)
+    scores, known = scores_of(labels, score)
+    found = plan(labels, **given)
     free = np.ones(300, bool)
     free[:20] = False
-    together = known.choose("epig", "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
+    together = known.choose(score, "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
     assert positions(found)[:12] == [place for place, _ in together]
     behind = [line.score for line in found.queue[12:]]
     assert behind == sorted(behind, reverse=True)
@@ -85,7 +86,7 @@ def test_other_scores_are_taken_in_order():
 def test_gain_per_cost_decides():
     labels = labels_of(range(20))
     cost = np.where(np.arange(300) % 2 == 0, 1.0, 1000.0)
-    found = plan(labels, cost=cost)
+    found = plan(labels, cost=cost, score="epig")
     assert all(place % 2 == 0 for place in positions(found)[:140])
     scores, _ = scores_of(labels)
     assert [line.score for line in found.queue] == pytest.approx((scores / cost)[positions(found)])

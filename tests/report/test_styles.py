@@ -8,7 +8,7 @@ import pytest
 from askwell.curves import Trace
 from askwell.report.styles import metric_name, score_name, scores_of, styles
 
-MANY = ["random", "bald", "epig", "one", "two", "three", "four", "five"]
+MANY = ["random", "bald", "epig", "auto", "one", "two", "three", "four", "five"]
 
 
 VISIONS = {  # what is left of linear red, green and blue without one kind of cone (Machado and others, 2009)
@@ -62,11 +62,12 @@ def test_no_two_scores_look_alike(field):
     assert all(a != b for a, b in itertools.combinations(looks, 2))
 
 
-def test_epig_is_on_top_and_thickest_and_random_below():
+def test_auto_and_epig_are_on_top_and_thickest_and_random_below():
     looks = styles(["epig", *MANY])
-    assert list(looks) == ["epig", "random", "bald", "one", "two", "three", "four", "five"]
-    assert max(looks, key=lambda score: looks[score].rank) == "epig"
-    assert max(looks, key=lambda score: looks[score].width) == "epig"
+    assert list(looks) == ["epig", "random", "bald", "auto", "one", "two", "three", "four", "five"]
+    assert sorted(looks, key=lambda score: looks[score].rank)[-2:] == ["epig", "auto"]
+    assert {score for score in looks if looks[score].width == looks["auto"].width} == {"epig", "auto"}
+    assert max(style.width for style in looks.values()) == looks["auto"].width
     assert min(looks, key=lambda score: looks[score].rank) == "random"
 
 

@@ -30,7 +30,7 @@ __all__ = ["score"]
 @click.option("--columns", metavar="A,B,...", help="What the model sees.  [default: all numeric columns]")
 @click.option("--id", metavar="COLUMN", help="The pool's column with ids.  [default: rows are counted]")
 @click.option("--model", type=click.Choice(["forest", "linear"]), default="forest", show_default=True)
-@click.option("--score", "name", default="epig", show_default=True, metavar="NAME", help="How items are ranked.")
+@click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="How items are ranked.")
 @whole_number("--size", default=10, help="How many of the best to show.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For all scores.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For what is found.")

@@ -76,7 +76,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
 )
 @click.option(
     "--scores",
-    default="random,bald,epig",
+    default="random,margin,epig,auto",
     show_default=True,
     metavar="NAMES",
     help="How questions are chosen; names with commas between.",

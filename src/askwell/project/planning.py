@@ -76,7 +76,7 @@ def plan_round(
     classes: Sequence[Any],
     seed: int,
     size: int = 10,
-    score: Any = "epig",
+    score: Any = "auto",
     cost: np.ndarray | None = None,
     judges: Sequence[int] = (),
     share: float = 0.0,

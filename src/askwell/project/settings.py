@@ -52,7 +52,7 @@ class Settings:
     encoding: str | None = None
     delimiter: str | None = None
     template: str | None = None
-    score: str = "epig"
+    score: str = "auto"
     seed: int = 0
     batch: int = 10
     retrain_every: int = 10
@@ -192,7 +192,9 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
         (
             _Line("features", "text, pixels, columns, a list of columns, or embeddings:FILE.npy or a column"),
             _Line("model", "forest, linear, gp (two classes), or module:function of your own"),
-            _Line("score", "epig: what tells most about the targets; bald, entropy, margin, random, ..."),
+            _Line(
+                "score", "auto: what may change predictions on the targets; epig, bald, entropy, margin, random, ..."
+            ),
             _Line("seed", "the same seed and labels give the same questions"),
         ),
     ),

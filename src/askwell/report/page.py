@@ -30,6 +30,7 @@ __all__ = ["html_report"]
 MAIN = "accuracy"
 FIRST_QUESTIONS = 12
 MEANINGS = {
+    "auto": "the default: EPIG about the predictions that can still change, times how open a row's own label is.",
     "epig": "expected predictive information gain. Asks for the label that is expected to tell most about the "
     "predictions on the targets.",
     "bald": "Bayesian active learning by disagreement. Asks for the label that is expected to tell most about the "

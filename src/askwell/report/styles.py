@@ -1,7 +1,7 @@
 """How a score looks: the same name, colour, stroke and mark in the terminal, in figures and on the page.
 
 The colours of up to six scores can be told apart with any kind of colour vision, in a tone for light and one for dark
-ground. EPIG is drawn thickest and last, random in grey; strokes differ too, for print and plain terminals.
+ground. EPIG and auto are drawn thickest and last, random in grey; strokes differ too, for print and plain terminals.
 """
 
 from collections.abc import Iterable
@@ -44,9 +44,10 @@ _OTHERS = (
     ("#3d2a14", "#ffd8b0", "93", "x", (2, 1), 2.0),
     ("#1f2a6b", "#4d84c4", "34", "#", (3, 3), 2.0),
     ("#b0305a", "#e8606a", "31", "@", (5, 3), 2.0),
-    ("#2f7d4f", "#b9f02e", "32", "%", (2, 2), 2.0),
+    ("#590d3b", "#b3fff0", "36", "&", (2, 2), 2.0),
 )
-_KNOWN = {"epig": _EPIG, "bald": _BALD, "random": _RANDOM}
+_AUTO = ("#134e46", "#ceff0a", "32", "%", (9, 2), 3.0)
+_KNOWN = {"auto": _AUTO, "epig": _EPIG, "bald": _BALD, "random": _RANDOM}
 
 
 def styles(scores: Iterable[str]) -> dict[str, Style]:
@@ -63,7 +64,7 @@ def styles(scores: Iterable[str]) -> dict[str, Style]:
         if look is None:
             look = _OTHERS[others % len(_OTHERS)]
             others += 1
-        rank = {"random": 0, "epig": 100}.get(score, 1 + len(found))
+        rank = {"random": 0, "epig": 100, "auto": 101}.get(score, 1 + len(found))
         found[score] = Style(score_name(score), *look, rank)
     return found
 
