@@ -176,7 +176,7 @@ def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: f
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Inner products `[g]` of `[g, r, c]`."""
-    return np.einsum("grc,grc->g", a, b)
+    return np.asarray(np.einsum("grc,grc->g", a, b))
 
 
 def _deviations(
