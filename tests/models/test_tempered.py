@@ -57,6 +57,21 @@ def test_draws_have_the_mean_and_covariance_of_the_dense_bound(n, size, c, monke
     assert (found.scale, found.temper) == (1.5, 0.5)
 
 
+@shapes
+@pytest.mark.parametrize("width", [1e-3, 1.0, 300.0])
+def test_modes_of_several_sets_at_once_have_no_gradient(n, size, c, width):
+    """Sets of inputs that leave some out, as rows of zeros; one leaves out all. In units of the prior, where the
+    Hessian is >= I: a gradient of 1e-6 is a mode found to 1e-6, also where L-BFGS gives up."""
+    rows, codes = labelled(n, size, c)
+    sets = np.stack([np.where((np.arange(n) % 3 == i)[:, None], 0, width * rows) for i in range(4)])
+    sets[3] = 0
+    scales, truth = np.array([0.5, 3.0, 12.0]), np.eye(c)[codes]
+    for s, found in zip(scales, inside._modes(sets, truth, scales, tolerance=1e-6), strict=True):
+        for z, mode in zip(sets, found, strict=True):
+            gradient = s * z.T @ (softmax(z @ mode, axis=1) - truth) + mode / s
+            assert np.linalg.norm(gradient) <= 1.01e-6
+
+
 @pytest.mark.parametrize(("n", "size", "c"), [(30, 4, 3), (12, 20, 2), (40, 3, 2)])
 def test_weights_are_belief_times_the_likelihood_of_labels_held_out(n, size, c, monkeypatch):
     """Each fold fitted by scikit-learn, the width by a dense inverse, many draws."""

@@ -320,3 +320,22 @@ def test_numpy_grows_the_same_trees(rng, monkeypatch, n, d, classes, options):
     np.testing.assert_array_equal(plain.depths, compiled.depths)
     for inputs in (x, new, np.where(rng.random(new.shape) < 0.2, np.nan, new).astype(np.float32)):
         np.testing.assert_array_equal(values_of(plain, inputs), values_of(compiled, inputs))
+
+
+@pytest.mark.parametrize("labels", [1, 2, 40, 90, 400])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n", [63, 64, 65, 1000])
+def test_leaves_that_are_left_are_those_walked_to(labels, missing, n, monkeypatch):
+    """Trees of one leaf, of few, and of more than 32 and 64; `never` walks."""
+    rng = rng_for(0, labels, "cut off")
+    x, seen = rng.normal(size=(n, 5)).astype(np.float32), rng.normal(size=(labels, 5)).astype(np.float32)
+    if missing:
+        x[rng.random(x.shape) < 0.2], seen[rng.random(seen.shape) < 0.2] = np.nan, np.nan
+    y = rng.integers(3, size=labels)
+    given = Labels.of_classes(y, 3, np.ones(labels))
+    trees = grown(seen, given, seeds=np.arange(20, dtype=np.uint64), look=2).trees
+    rows = []
+    for mode in ("wait", "never"):
+        monkeypatch.setenv("ASKWELL_COMPILE", mode)
+        rows.append(leaf_rows(trees, x))
+    np.testing.assert_array_equal(*rows)

@@ -142,17 +142,14 @@ class LinearPosterior:
 
     def _set(self, x: Any, out: np.ndarray, span: slice) -> None:
         """out[span] = predictions."""
-        from askwell.models.logistic import predict_two
+        from askwell.models.logistic import predict_many, predict_two
 
-        c = len(self.classes)
-        if c == 2:
+        if len(self.classes) == 2:
             predict_two(*self._of_two(x, span), self._block, out[span])
             return
+        # classes before draws: the softmax then runs along whole cache lines of draws
         flat = self.weights.reshape(len(self.weights), -1)  # [D, c k]
-        for block in spans(span.stop - span.start, self._block):
-            part = slice(span.start + block.start, span.start + block.stop)
-            # classes before draws: the softmax then runs along whole cache lines of draws
-            out[part] = _softmax((self._inputs(x, part) @ flat).reshape(-1, c, out.shape[1])).transpose(0, 2, 1)
+        predict_many(self._readable(x, span), self.centre, self.scale, flat, self._block, out[span])
 
     def _above(self, x: Any, screen: Screen, span: slice) -> tuple[np.ndarray, np.ndarray]:
         from askwell.models.logistic import predict_two_above
@@ -165,9 +162,13 @@ class LinearPosterior:
 
     def _of_two(self, x: Any, span: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Inputs, their units, and the weights of the second class less those of the first."""
+        return self._readable(x, span), self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0]
+
+    def _readable(self, x: Any, span: slice) -> np.ndarray:
+        """Inputs `[rows, d]` of a chunk, not to be written, so that numba compiles for one kind of array."""
         part = features(take(x, span), width=len(self.centre), first=span.start).view()
-        part.flags.writeable = False  # so that numba compiles for one kind of array
-        return part, self.centre, self.scale, self.weights[:, 1] - self.weights[:, 0]
+        part.flags.writeable = False
+        return part
 
     def mean_predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, c]` at the mode: a little sharper than the mean of the draws."""

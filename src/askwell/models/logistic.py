@@ -11,7 +11,7 @@ from scipy.linalg.blas import sgemm
 from askwell.arrays import spans
 from askwell.compiling import ready
 
-__all__ = ["FAR", "predict_two", "predict_two_above", "set_standardised", "set_two"]
+__all__ = ["FAR", "predict_many", "predict_two", "predict_two_above", "set_many", "set_standardised", "set_two"]
 
 FAR = np.float32(80)  # logits: there a class has all the probability, and exp still fits in float32
 ONE, HALF, TO_POWERS = np.float32(1), np.float32(0.5), np.float32(1 / np.log(2))
@@ -53,6 +53,35 @@ def set_two(difference: np.ndarray, out: np.ndarray) -> None:
         _kernels().set_two(difference, out)
     else:
         _two(difference, out)
+
+
+def set_many(logits: np.ndarray, out: np.ndarray) -> None:
+    """out[i, k, y] = softmax_y of `logits [n, c, k]`; those more than FAR below the largest count as FAR below it.
+
+    >>> out = np.empty((1, 1, 3), np.float32)
+    >>> set_many(np.array([[[0.0], [0.0], [-200.0]]], np.float32), out)
+    >>> np.round(out, 6)
+    array([[[0.5, 0.5, 0. ]]], dtype=float32)
+    """
+    if ready(SECONDS * logits.size):
+        _kernels().set_many(logits, out)
+    else:
+        _many(logits, out)
+
+
+def predict_many(
+    x: np.ndarray, centre: np.ndarray, scale: np.ndarray, weights: np.ndarray, block: int, out: np.ndarray
+) -> None:
+    """out[i, k, y] = p(y) of `x [n, d]` for `weights [D, c k]`, so many rows at a time as `block` says."""
+    (_, k, c), width = out.shape, len(weights)
+    if ready(SECONDS * len(x) * weights.shape[1]):
+        _kernels().predict_many(x, centre, scale, weights, block, out)
+        return
+    rows = np.empty((min(block, len(x)), width), np.float32)
+    for span in spans(len(x), block):
+        part = rows[: span.stop - span.start]
+        _standardise(x[span], centre, scale, part)
+        _many(sgemm(1.0, weights.T, part.T).T.reshape(-1, c, k), out[span])  # as in predict_two
 
 
 def predict_two(
@@ -109,12 +138,25 @@ def _standardise(x: np.ndarray, centre: np.ndarray, scale: np.ndarray, out: np.n
 
 
 def _two(difference: np.ndarray, out: np.ndarray) -> None:
-    logit = -np.clip(difference, -FAR, FAR)
+    odds = _exp(-np.clip(difference, -FAR, FAR))
+    second = ONE / (ONE + odds)
+    out[..., 0], out[..., 1] = odds * second, second
+
+
+def _many(logits: np.ndarray, out: np.ndarray) -> None:
+    odds = _exp(np.maximum(logits - logits.max(axis=1, keepdims=True), -FAR))  # [n, c, k]
+    total = odds[:, 0].copy()
+    for y in range(1, odds.shape[1]):  # in this order, as compiled
+        total += odds[:, y]
+    np.multiply(odds.transpose(0, 2, 1), (ONE / total)[:, :, None], out=out)
+
+
+def _exp(logit: np.ndarray) -> np.ndarray:
+    """exp of numbers from -FAR to FAR."""
     power = np.floor(logit * TO_POWERS + HALF)
     f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
     series = TERMS[0]
     for term in TERMS[1:]:
         series = series * f + term
-    odds = ((series * (f * f) + f) + ONE) * ((power.astype(np.int32) + BIAS) << DIGITS).view(np.float32)
-    second = ONE / (ONE + odds)
-    out[..., 0], out[..., 1] = odds * second, second
+    powers = ((power.astype(np.int32) + BIAS) << DIGITS).view(np.float32)
+    return np.asarray(((series * (f * f) + f) + ONE) * powers)

@@ -19,7 +19,7 @@ from askwell.models.logistic import (
     TO_POWERS,
 )
 
-__all__ = ["predict_two", "predict_two_above", "set_standardised", "set_two"]
+__all__ = ["predict_many", "predict_two", "predict_two_above", "set_many", "set_standardised", "set_two"]
 
 HIGH, C7, C6, C5, C4, C3, C2 = TERMS
 
@@ -100,6 +100,61 @@ def predict_two(x, centre, scale, weights, block, out):  # type: ignore[no-untyp
         set_standardised(x[start : start + count], centre, scale, rows[:count])
         np.dot(rows[:count], weights, logits[:count])
         set_two(logits[:count], out[start : start + count])
+
+
+@kernel(nogil=True, error_model="numpy")
+def _exp_below(logits, largest, bits, out, total):  # type: ignore[no-untyped-def]
+    """out = exp(logits - largest), also added to `total`; all `[k]`, and `bits [k]`, int32, is scratch."""
+    powers = bits.view(np.float32)
+    for k in range(logits.shape[0]):
+        logit = max(logits[k] - largest[k], -FAR)
+        power = np.floor(logit * TO_POWERS + HALF)
+        f = (logit - power * LOG_2_MOST) - power * LOG_2_REST
+        series = (((((HIGH * f + C7) * f + C6) * f + C5) * f + C4) * f + C3) * f + C2
+        out[k] = (series * (f * f) + f) + ONE
+        bits[k] = (np.int32(power) + BIAS) << DIGITS
+    for k in range(logits.shape[0]):
+        out[k] *= powers[k]
+        total[k] += out[k]
+
+
+@kernel(nogil=True, error_model="numpy")
+def set_many(logits, out):  # type: ignore[no-untyped-def]
+    """out[i, k, y] = softmax_y of `logits [n, c, k]`; those more than FAR below the largest count as FAR below it.
+
+    >>> out = np.empty((1, 1, 3), np.float32)
+    >>> set_many(np.array([[[0.0], [0.0], [-200.0]]], np.float32), out)
+    >>> np.round(out, 6)
+    array([[[0.5, 0.5, 0. ]]], dtype=float32)
+    """
+    n, classes, draws = logits.shape
+    bits, odds = np.empty(draws, np.int32), np.empty((classes, draws), np.float32)
+    largest, total = np.empty(draws, np.float32), np.empty(draws, np.float32)
+    for i in range(n):
+        for k in range(draws):
+            largest[k], total[k] = logits[i, 0, k], np.float32(0)
+        for y in range(1, classes):
+            for k in range(draws):
+                largest[k] = max(largest[k], logits[i, y, k])
+        for y in range(classes):
+            _exp_below(logits[i, y], largest, bits, odds[y], total)
+        for k in range(draws):
+            total[k] = ONE / total[k]
+        for k in range(draws):
+            for y in range(classes):
+                out[i, k, y] = odds[y, k] * total[k]
+
+
+@kernel(nogil=True, error_model="numpy")
+def predict_many(x, centre, scale, weights, block, out):  # type: ignore[no-untyped-def]
+    """out[i, k, y] = p(y) of `x [n, d]` for `weights [D, c k]`, so many rows at a time as `block` says."""
+    n, (width, columns), draws = x.shape[0], weights.shape, out.shape[1]
+    rows, logits = np.empty((min(block, n), width), np.float32), np.empty((min(block, n), columns), np.float32)
+    for start in range(0, n, block):
+        count = min(block, n - start)
+        set_standardised(x[start : start + count], centre, scale, rows[:count])
+        np.dot(rows[:count], weights, logits[:count])
+        set_many(logits[:count].reshape(count, columns // draws, draws), out[start : start + count])
 
 
 @kernel(nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from scipy.optimize import minimize
-from scipy.special import softmax
 
 from askwell.arrays import one_thread_each
 
@@ -34,6 +32,9 @@ FOLDS = 5
 HELD_OUT_DRAWS = 32  # that a held-out label is predicted by
 MOST_ROWS = 500  # labels that choose: more would sharpen a choice that is already sharp
 LEAST_WEIGHT = 1e-3  # of a scale that gets draws
+MOST_STEPS = 2000  # of a search for a mode
+FRESH = 50  # steps after which it begins anew, with the curvature there
+MOST_TURNS = 60  # back from a step too far
 
 
 class Tempered(NamedTuple):
@@ -65,7 +66,7 @@ def tempered_posterior(
         weights = _weights(z, codes, truth, scales, rng)  # [scales, tempers]
         used = np.flatnonzero(weights.sum(axis=1) >= LEAST_WEIGHT)
         scales, weights = scales[used], weights[used] / weights[used].sum()
-        modes = np.stack(_modes(z, truth, scales, tolerance=1e-6), axis=-1)  # [r, c, scales]
+        modes = np.stack([mode[0] for mode in _modes(z[None], truth, scales, tolerance=1e-6)], -1)  # [r, c, scales]
         cells = rng.permutation(np.searchsorted(np.cumsum(weights)[:-1], (np.arange(draws) + 0.5) / draws))
         which, tempers = cells // len(TEMPERS), np.array(TEMPERS)[cells % len(TEMPERS)]  # [k]
         # no label has said how sure to be of a class that has none
@@ -96,14 +97,16 @@ def _weights(
     half = rng.standard_normal((HELD_OUT_DRAWS // 2, truth.shape[1]))
     noise = np.concatenate([half, -half]) * np.array(TEMPERS)[:, None, None]  # [tempers, draws, c]
     folds, logs = _folds(codes, rng), np.zeros((len(scales), len(TEMPERS)))
-    for fold in range(folds.max() + 1):
-        out = folds == fold
+    held_out = folds == np.arange(folds.max() + 1)[:, None]  # [folds, n]
+    modes = _modes(np.where(held_out[:, :, None], 0, z), truth, scales, tolerance=1e-3)
+    for fold, out in enumerate(held_out):
         seen, new = z[~out], z[out]
         squares, axes = eigh(seen.T @ seen)
         shares = (new @ axes) ** 2  # [n, r]
-        for i, (s, mode) in enumerate(zip(scales, _modes(seen, truth[~out], scales, tolerance=1e-3), strict=True)):
+        for i, (s, mode) in enumerate(zip(scales, modes, strict=True)):
             width = np.sqrt((shares / (1 / s**2 + np.maximum(squares, 0) / 2)).sum(axis=1))  # of a logit  [n]
-            probs = softmax((new @ mode)[:, None, None] + width[:, None, None, None] * noise, axis=-1).mean(axis=2)
+            logits = (new @ mode[fold])[:, None, None] + width[:, None, None, None] * noise
+            probs = _softmax(logits).mean(axis=2)
             logs[i] += np.log(np.maximum(probs[np.arange(len(new)), :, codes[out]], 1e-12)).sum(axis=0)
     (typical_s, spread_s), (typical_t, spread_t) = BELIEF
     logs -= ((np.log(scales) - math.log(typical_s)) / spread_s)[:, None] ** 2 / 2
@@ -122,30 +125,58 @@ def _folds(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: float) -> list[np.ndarray]:
-    """The weights `[r, c]` of most posterior probability for each scale; each search starts at the mode before."""
-    found, weights = [], np.zeros((z.shape[1], truth.shape[1]))
+    """The weights `[g, r, c]` of most posterior probability for each scale, of g sets of inputs `z [g, n, r]` at once.
+
+    Rows of zeros do not count: sets that leave out some inputs have them. Each search starts at the modes of the scale
+    before, and goes along conjugate directions (Polak and Ribière), scaled by the diagonal of I / s² + Zᵀ diag(v) Z,
+    where v = (1 - Σ_y p(y)²) / (c - 1) is the mean curvature of an input's softmax: in the basis of `_span` that is
+    most of the matrix. In units of the prior the Hessian is >= I, so the error of a mode is at most its gradient:
+    `tolerance`, in the Euclidean norm.
+    """
+    (g, _, r), c, found = z.shape, truth.shape[1], []
+    weights, turned = np.zeros((g, r, c)), np.ascontiguousarray(z.transpose(0, 2, 1))
+    logits, squares = z @ weights, turned**2
     for s in scales:
-        weights = s * _mode(s * z, truth, weights / s, tolerance)
+        probs = _softmax(logits)
+        gradient = turned @ (probs - truth) + weights / s**2
+        direction, old = np.zeros_like(weights), gradient
+        for turn in range(MOST_STEPS):
+            open_ = s**2 * _dots(gradient, gradient) > tolerance**2  # [g]
+            if not open_.any():
+                break
+            if turn % FRESH == 0:
+                curvature = (1 - np.einsum("gnc,gnc->gn", probs, probs)) / max(1, c - 1)
+                inverse, size = 1 / (squares @ curvature[:, :, None] + 1 / s**2), np.full(g, np.inf)  # [g, r, 1], [g]
+            steepest = inverse * gradient
+            now = _dots(gradient, steepest)
+            again = np.maximum(now - _dots(old, steepest), 0) / size
+            direction = again[:, None, None] * direction - steepest
+            slope = _dots(gradient, direction)
+            direction[slope >= 0] = -steepest[slope >= 0]
+            slope = np.where(slope < 0, slope, -now)
+            ahead, old, size = z @ direction, gradient, np.where(now > 0, now, np.inf)
+            mean = np.einsum("gnc,gnc->gn", probs, ahead)
+            bend = np.einsum("gnc,gnc->g", probs * ahead, ahead) - np.einsum("gn,gn->g", mean, mean)
+            bend += _dots(direction, direction) / s**2
+            step = np.divide(-slope, bend, out=np.zeros(g), where=open_)  # Newton's, along it
+            for _ in range(MOST_TURNS):
+                tried = logits + step[:, None, None] * ahead
+                probs = _softmax(tried)
+                there = weights + step[:, None, None] * direction
+                gradient = turned @ (probs - truth) + there / s**2
+                after = _dots(gradient, direction)
+                far = open_ & (after > -slope / 2)  # beyond the lowest place, which convexity has before it
+                if not far.any():
+                    break
+                step = np.where(far, step * -slope / np.where(far, after - slope, 1), step)
+            logits, weights = tried, there
         found.append(weights)
     return found
 
 
-def _mode(t: np.ndarray, truth: np.ndarray, start: np.ndarray, tolerance: float) -> Any:
-    """Of weights in units of the prior, t = s z, u = w / s. The Hessian is >= I: the error is at most the gradient."""
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        u = flat.reshape(start.shape)
-        logits = t @ u
-        logits -= logits.max(axis=1, keepdims=True)
-        probs = np.exp(logits)
-        total = probs.sum(axis=1, keepdims=True)
-        probs /= total
-        fit = (logits * truth).sum() - np.log(total).sum()
-        probs -= truth
-        return float(0.5 * flat @ flat - fit), (t.T @ probs + u).ravel()
-
-    options = {"maxiter": 2000, "maxfun": 4000, "gtol": tolerance, "ftol": 1e-15}
-    return minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)
+def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Inner products `[g]` of `[g, r, c]`."""
+    return np.asarray(np.einsum("grc,grc->g", a, b))
 
 
 def _deviations(
@@ -158,6 +189,14 @@ def _deviations(
         return np.asarray(np.tensordot(basis, inside, 1))
     prior = _centred(rng.standard_normal((len(basis), c, len(scales)))) * scales
     return np.asarray(np.tensordot(basis, inside - np.tensordot(basis.T, prior, 1), 1) + prior)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    probs = logits - logits.max(axis=-1, keepdims=True)
+    np.exp(probs, out=probs)
+    probs /= probs.sum(axis=-1, keepdims=True)
+    return np.asarray(probs)
 
 
 def _centred(weights: np.ndarray) -> Any:

@@ -9,10 +9,11 @@ import numpy as np
 from askwell.compiling import kernel
 from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
-__all__ = ["ROWS", "grow", "spread_leaves", "walk"]
+__all__ = ["LANES", "ROWS", "cut_off", "grow", "set_cuts", "set_leaves", "spread_leaves", "walk"]
 
 WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
+LANES = 64  # inputs whose leaves are cut off together
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
 OPTIONS = {"nogil": True, "error_model": "numpy"}
@@ -320,6 +321,70 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
                         at[i] = left[node] + np.uint32(x[min(first + i, n - 1), feature[node]] > threshold[node])
                 for i in range(min(WALKERS, n - first)):
                     out[first + i, tree] = value[at[i]]
+
+
+@kernel(**OPTIONS)
+def set_leaves(roots, left, leaves, tree):
+    """How many leaves are below each node, to `leaves [nodes]`, and whose node it is, to `tree [nodes]`.
+
+    Returns the most that a tree has. Children stand after their parents.
+    """
+    for node in range(left.shape[0] - 1, -1, -1):
+        leaves[node] = 1 if left[node] == node else leaves[left[node]] + leaves[left[node] + 1]
+    most = 0
+    for k in range(roots.shape[0]):
+        tree[roots[k]], most = k, max(most, leaves[roots[k]])
+    for node in range(left.shape[0]):
+        if left[node] != node:
+            tree[left[node]] = tree[left[node] + 1] = tree[node]
+    return most
+
+
+@kernel(**OPTIONS)
+def set_cuts(roots, feature, threshold, left, value, leaves, tree, first, cuts, thresholds, kept, says):
+    """The inner nodes of tree after tree, for `cut_off`; those of tree k are to stand from `first[k]` on.
+
+    A tree's leaves are counted from the left. `kept` of a node has a bit for each leaf but those below its left child,
+    `says [k, bits]` is what the leaves say.
+    """
+    begin, free = np.zeros(left.shape[0], np.int64), first.copy()
+    for node in range(left.shape[0]):
+        k, at = tree[node], begin[node]
+        if left[node] == node:
+            says[k, at] = value[node]
+            continue
+        below = leaves[left[node]]
+        begin[left[node]], begin[left[node] + 1] = at, at + below
+        gone = ((np.uint64(1) << np.uint64(below)) - np.uint64(1)) << np.uint64(at)
+        cuts[free[k]], thresholds[free[k]], kept[free[k]] = feature[node], threshold[node], ~gone
+        free[k] += 1
+
+
+@kernel(**OPTIONS)
+def cut_off(x, begin, first, cuts, thresholds, kept, says, bits, powers, out):
+    """`walk` for trees of few leaves, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
+
+    All nodes are looked at, in any order (Lucchese et al. 2015): one whose left side the input does not take cuts off
+    the leaves there, and the first that is left at the end is the input's. A node is a compare and an `and` of whole
+    vectors of inputs, which costs less than the few nodes on the way to a leaf, one by one. `bits [LANES]`, of as many
+    bits as `kept` has, and `powers [LANES]`, floats of the same size, are scratch.
+    """
+    n, kind, exponents = out.shape[0], bits.dtype.type, powers.view(bits.dtype)
+    digits, bias = (23, 127) if bits.itemsize == 4 else (52, 1023)
+    for start in range(0, n, LANES):
+        for k in range(first.shape[0] - 1):
+            for i in range(LANES):
+                bits[i] = ~kind(0)
+            for node in range(first[k], first[k + 1]):
+                own, most = x[cuts[node], begin + start : begin + start + LANES], thresholds[node]
+                keep = kept[node]
+                for i in range(LANES):
+                    bits[i] &= keep if own[i] > most else ~kind(0)
+            own_says = says[k]
+            for i in range(LANES):
+                powers[i] = bits[i] & (~bits[i] + kind(1))  # a power of two: its logarithm is its exponent
+            for i in range(min(LANES, n - start)):
+                out[start + i, k] = own_says[(exponents[i] >> kind(digits)) - kind(bias)]
 
 
 @kernel(**OPTIONS)

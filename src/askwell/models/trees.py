@@ -292,22 +292,53 @@ def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
     if not ready(SECONDS * len(x) * int(trees.depths.sum())):
         _walk(trees, x, out)
         return out
-    from askwell.models.tree_kernels import walk
+    from askwell.models.tree_kernels import LANES, cut_off, walk
 
-    _each_part(len(x), lambda span: walk(x[span], *trees[:6], out[span]))
+    cuts = _cuts(trees) if len(x) >= LANES else None
+    if cuts is None:
+        _each_part(len(x), lambda span: walk(x[span], *trees[:6], out[span]))
+    else:
+        turned = np.zeros((x.shape[1], -(-len(x) // LANES) * LANES), np.float32)
+        turned[:, : len(x)] = x.T
+        _each_part(len(x), lambda span: cut_off(turned, span.start, *cuts, *_scratch(cuts), out[span]))
     return out
+
+
+def _cuts(trees: Trees) -> tuple[np.ndarray, ...] | None:
+    """What `tree_kernels.cut_off` needs to know of the trees; None where one has more leaves than there are bits."""
+    from askwell.models.tree_kernels import set_cuts, set_leaves
+
+    k, nodes = len(trees.roots), len(trees.left)
+    leaves, tree = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    most = set_leaves(trees.roots, trees.left, leaves, tree)
+    if most > 64:
+        return None
+    first = np.concatenate([[0], np.cumsum(leaves[trees.roots] - 1)])
+    kept = np.empty(first[-1], np.uint64)
+    cuts, thresholds = np.empty(first[-1], np.uint32), np.empty(first[-1], np.float32)
+    says = np.zeros((k, 64), np.uint32)
+    given = trees.roots, trees.feature, trees.threshold, trees.left, trees.value
+    set_cuts(*given, leaves, tree, first, cuts, thresholds, kept, says)
+    return first, cuts, thresholds, kept.astype(np.uint32) if most <= 32 else kept, says
+
+
+def _scratch(cuts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    from askwell.models.tree_kernels import LANES
+
+    kind = cuts[3].dtype
+    return np.empty(LANES, kind), np.empty(LANES, np.float32 if kind == np.uint32 else np.float64)
 
 
 def _each_part(n: int, job: Any) -> None:
     """`job(span)` for all of n inputs, in threads."""
-    from askwell.models.tree_kernels import ROWS
+    from askwell.models.tree_kernels import LANES, ROWS
 
     workers = threads()
     if workers == 1 or n <= ROWS:
         job(slice(0, n))
         return
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(job, spans(n, max(ROWS, -(-n // (4 * workers))))))
+        list(pool.map(job, spans(n, -(-max(ROWS, -(-n // (4 * workers))) // LANES) * LANES)))
 
 
 def _walk(trees: Trees, x: np.ndarray, out: np.ndarray) -> None:
