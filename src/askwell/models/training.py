@@ -101,7 +101,8 @@ class ModernTraining:
     def train(self, task: Task, *, rng: np.random.Generator) -> History:
         """All steps; the best weights if there is a validation set, otherwise the last."""
         parameters = [part for part in task.net.parameters() if part.requires_grad]
-        optimiser = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=self.weight_decay)
+        fused = all(part.device.type in ("cpu", "cuda") for part in parameters)  # one call a step for all parameters
+        optimiser = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=self.weight_decay, fused=fused)
         every = math.ceil(self.steps / self.validations) if task.validation is not None else self.steps + 1
         best = _Best(task, self.samples, restore=True)
         for step, index in zip(range(1, self.steps + 1), _batches(len(task.codes), self.batch, rng), strict=False):
