@@ -82,6 +82,14 @@ def blobs(n=30, shape=(4,), c=3, seed=0, apart=1.0):
     return (apart * rng.normal(size=(c, *shape))[y] + rng.normal(size=(n, *shape))).astype(np.float32), y
 
 
+def bars(n, seed=0):
+    """Images of a broad bar on noise, in one of three places: what convolutions and pooling can tell apart."""
+    x, y = blobs(n, (28, 28), seed=seed, apart=0.0)
+    for row, place in zip(x, y, strict=True):
+        row[9 * place : 9 * place + 9] += 2
+    return x, y
+
+
 def small_net(kind=nn.Dropout, p=0.4):
     """The dropout layer sees [n, c, t], [n, c, h, w] or [n, c, d, h, w], as it likes."""
     room = {nn.Dropout1d: (4, 2), nn.Dropout3d: (2, 2, 2, 1)}.get(kind, (2, 2, 2))
@@ -474,6 +482,19 @@ def test_modern_training_learns_and_validates():
         assert (posterior.predict(more).mean(1).argmax(1) == wanted).mean() > 0.8
     assert len(posterior.history) == 10
     assert abs(validation_loss(posterior, held) - min(loss for _, loss in posterior.history)) < 0.1
+
+
+def test_training_in_bfloat16_is_that_in_float32_but_for_the_rounding():
+    (x, y), (more, wanted) = bars(60), bars(200, seed=1)
+    exact, rounded, again = (
+        fit(cnn(3), x, y, training=ModernTraining(steps=40, learning_rate=2e-3, bfloat16=short), draws=10)
+        for short in (False, True, True)
+    )
+    np.testing.assert_array_equal(rounded.predict(more), again.predict(more))
+    assert all(part.dtype == torch.float32 for part in rounded.passes.net.parameters())
+    rights = [(each.predict(more).mean(1).argmax(1) == wanted).mean() for each in (exact, rounded)]
+    assert min(rights) > 0.8
+    assert abs(rights[0] - rights[1]) < 0.1
 
 
 def test_the_template_and_torchs_randomness_stay_as_they_are():
