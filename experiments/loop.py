@@ -17,7 +17,7 @@ from askwell.pool import as_pool
 from askwell.seeds import rng_for
 from askwell.selection.embedding import spread_out
 from askwell.targets import Inputs, Sample, Targets
-from askwell.trial import metrics
+from experiments.measures import MEASURES, measures
 from experiments.results import Row
 from experiments.splits import Problem
 
@@ -91,7 +91,7 @@ def acquire(
     candidates: int | None = None,
     test_draws: int | None = None,
 ) -> Iterator[Row]:
-    """The steps after those that are past: labels known, items asked, accuracy and log loss on the test set.
+    """The steps after those that are past: labels known, items asked, measures on the test set, seconds, CPU-seconds.
 
     The first step has the initial labels; `size(labels known)` more are asked for in each of the others, until
     `budget` labels are known or the pool is exhausted. With `candidates` a step looks at that many items of the pool
@@ -102,7 +102,7 @@ def acquire(
     now = _now(problem, model, choice, known, seed, candidates) if past else None
     budget = min(budget, len(problem.y))
     while len(known) < budget:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             if now is None:
@@ -112,13 +112,13 @@ def acquire(
                 asked = _asked(now, problem, choice, more, rng)
             known = known + asked
             now = _now(problem, model, choice, known, seed, candidates)
-            found = metrics(_predicted(now.learner, problem.test[0], test_draws), problem.test[1])
+            found = measures(_predicted(now.learner, problem.test[0], test_draws), problem.test[1], problem.prior)
         row: Row = {
             "labels": len(known),
             "asked": asked,
-            "accuracy": round(found["accuracy"], 6),
-            "log_loss": round(found["log_loss"], 6),
+            **{name: round(found[name], 6) for name in MEASURES},
             "seconds": round(time.perf_counter() - began, 3),
+            "cpu": round(time.process_time() - cpu, 3),
         }
         if said := sorted({str(entry.message) for entry in heard if issubclass(entry.category, UserWarning)}):
             row["warnings"] = said

@@ -25,6 +25,7 @@ FIGURES = {
     "bald_pool_size": "bald_pool_size:FIGURE",
     "2d_data": "two_d:FIGURE",
     "uci": "uci:FIGURE",
+    "uci_nets": "uci:NETS",
     "mnist_standard": "mnist:STANDARD",
     "mnist_ablation": "mnist:ABLATION",
     "mnist_extra_baselines": "mnist:EXTRA_BASELINES",

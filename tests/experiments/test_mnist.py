@@ -117,3 +117,11 @@ def test_verdicts():
     assert "EPIG, p*(y*): above BALD**: holds in Redundant." in text
     assert "EPIG, pool targets: less than 0.02 is lost**: does not hold in Redundant." in text
     assert "EPIG, pool targets: above BALD**: does not hold in Redundant." in text
+
+
+def test_how_many_candidates():
+    assert mnist.candidates(Terms()) == 10_000
+    assert mnist.candidates(Terms("standard", {"candidates": "1000"})) == 1_000
+    assert mnist.candidates(Terms("standard", {"candidates": "all"})) is None
+    assert mnist.candidates(Terms("full")) is None
+    assert mnist.candidates(Terms("quick")) == 300

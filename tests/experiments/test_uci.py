@@ -8,6 +8,7 @@ from askwell.models.protocol import Model
 from experiments import uci
 from experiments.figure import Terms
 from experiments.loop import Choice, Uniform, acquire
+from experiments.measures import MEASURES
 from experiments.results import Job, Results
 from experiments.running import reproduce
 from experiments.splits import uci_problem
@@ -86,3 +87,28 @@ def test_the_verdict_says_where_bald_is_ahead():
     text = uci.verdict(Results.of(("setting", "score", "seed", "labels", "accuracy"), table))
     assert "holds in Magic, forest; does not hold in Vowel, net." in text
     assert "EPIG is clearly below BALD in Vowel, net." in text
+
+
+def test_the_nets_alone_have_all_measures_and_share_their_runs():
+    jobs = {*uci.NETS.jobs(Terms())}
+    assert {job for job in uci.FIGURE.jobs(Terms()) if job.setting.endswith("net")} <= jobs
+    assert len({job.seed for job in jobs}) == 20
+    table = [
+        (f"{name}, net", score, seed, labels, *[0.5 + seed / 10 + 0.1 * (score == "epig")] * len(MEASURES))
+        for name in ("Magic", "Vowel")
+        for score in ("random", "bald", "epig", "epig, power", "epig, top")
+        for seed in range(3)
+        for labels in (4, 5)
+    ]
+    text = uci.verdict_nets(Results.of(("setting", "score", "seed", *uci.NETS.columns), table))
+    assert "### prior accuracy" in text
+    assert "- Magic, net: EPIG, power - EPIG = -0.100" in text
+
+
+@pytest.mark.parametrize("score", ["epig, power", "epig, top"])
+def test_other_batches_of_the_net(score, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setitem(uci.AT_ONCE, "quick", 3)
+    found = rows(Job("Vowel, net", score, 0), Terms("quick"), 2)
+    assert [row["labels"] for row in found] == [22, 25]
+    assert {*MEASURES} < {*found[0]}

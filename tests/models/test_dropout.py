@@ -21,8 +21,9 @@ from torch import nn  # noqa: E402
 
 from askwell import bald  # noqa: E402
 from askwell.models import passes as ways  # noqa: E402
+from askwell.models import tensors  # noqa: E402
 from askwell.models.dropout import DropoutModel, gradient_embeddings  # noqa: E402
-from askwell.models.masks import FixedDropout, FixedDropoutConv, Head, kept  # noqa: E402
+from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, kept  # noqa: E402
 from askwell.models.networks import cnn, mlp  # noqa: E402
 from askwell.models.training import ModernTraining, PaperTraining, Task  # noqa: E402
 from askwell.seeds import rng_for  # noqa: E402
@@ -79,6 +80,14 @@ def blobs(n=30, shape=(4,), c=3, seed=0, apart=1.0):
     rng = rng_for(seed, 0, "blobs")
     y = np.arange(n) % c
     return (apart * rng.normal(size=(c, *shape))[y] + rng.normal(size=(n, *shape))).astype(np.float32), y
+
+
+def bars(n, seed=0):
+    """Images of a broad bar on noise, in one of three places: what convolutions and pooling can tell apart."""
+    x, y = blobs(n, (28, 28), seed=seed, apart=0.0)
+    for row, place in zip(x, y, strict=True):
+        row[9 * place : 9 * place + 9] += 2
+    return x, y
 
 
 def small_net(kind=nn.Dropout, p=0.4):
@@ -139,19 +148,24 @@ def swapped(net, change):
     return net
 
 
+def by_hand(layer, draw, seed):
+    """The layers that stand for a rewritten one, with the masks of one draw; None for a layer that is as it was."""
+    if isinstance(layer, FixedDropoutConv):
+        return nn.Sequential(ByHand(layer.dropout, draw, seed), layer.conv)
+    if isinstance(layer, Head):
+        return layer.linear
+    if isinstance(layer, Affine):
+        return nn.Sequential(layer.linear, nn.ReLU()) if layer.relu else layer.linear
+    if isinstance(layer, Before):
+        return nn.Sequential(*[by_hand(part, draw, seed) or part for part in layer])
+    return ByHand(layer, draw, seed) if isinstance(layer, FixedDropout) else None
+
+
 def one_by_one(posterior, x, ask=None):
     """The draws in a loop: k separate forward passes with that draw's masks."""
     found = []
     for draw in range(posterior.draws):
-
-        def change(layer, draw=draw):
-            if isinstance(layer, FixedDropoutConv):
-                return nn.Sequential(ByHand(layer.dropout, draw, posterior.seed), layer.conv)
-            if isinstance(layer, Head):
-                return layer.linear
-            return ByHand(layer, draw, posterior.seed) if isinstance(layer, FixedDropout) else None
-
-        net = swapped(posterior.passes.net, change)
+        net = swapped(posterior.passes.net, lambda layer, draw=draw: by_hand(layer, draw, posterior.seed))
         with torch.no_grad():
             found.append((ask or (lambda net, x: net(x)))(net, torch.as_tensor(x)).softmax(-1))
     return torch.stack(found, 1).numpy()
@@ -257,17 +271,40 @@ def test_a_skip_past_the_dropout_repeats_the_inputs():
     np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=2e-6)
 
 
-def test_what_comes_before_is_computed_once():
+@pytest.mark.parametrize("draws_at_once", [50, 7])
+def test_what_comes_before_is_computed_once(draws_at_once, monkeypatch):
+    """Also where the draws take several passes."""
     net = nn.Sequential(
         nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 8), nn.Dropout(0.2), nn.Linear(8, 3)
     )
     posterior = fit(net, draws=50)
-    seen = {0: 0, 3: 0}
-    for place in seen:
-        layer = posterior.passes.net[place]
-        layer.register_forward_hook(lambda _, given, __, place=place: seen.update({place: seen[place] + len(given[0])}))
+    parts = [range(k, min(50, k + draws_at_once)) for k in range(0, 50, draws_at_once)]
+    monkeypatch.setattr(ways.Passes, "chunks", lambda *_: ([slice(0, 40)], parts))
+    seen = {"before": 0, "behind": 0}
+
+    def watch(name, layer):
+        layer.register_forward_hook(lambda _, given, __: seen.update({name: seen[name] + len(given[0])}))
+
+    before, _, behind, *_ = posterior.passes.net  # Before, the first dropout, the linear layer after it
+    watch("before", before[0])
+    watch("behind", behind)
     posterior.predict(blobs(40)[0])
-    assert seen == {0: 40, 3: 40 * 50}
+    assert seen == {"before": 40, "behind": 40 * 50}
+
+
+def test_the_fast_product_is_the_usual_one(monkeypatch):
+    """oneDNN's, with the ReLU in it, and torch's own; of rows, and of sequences, which only the latter takes."""
+    torch.manual_seed(0)
+    weight, bias = torch.randn(7, 5), torch.randn(7)
+    for x in (torch.randn(11, 5), torch.randn(3, 4, 5)):
+        for options in ((bias, True), (bias, False), (None, True)):
+            wanted = nn.functional.linear(x, weight, options[0])
+            wanted = wanted.relu() if options[1] else wanted
+            torch.testing.assert_close(tensors.linear(x, weight, options[0], relu=options[1]), wanted)
+    posterior, x = fit(mlp(4, 3), draws=9), blobs(50)[0]
+    fast = posterior.predict(x)
+    monkeypatch.setattr(tensors, "_ONEDNN", None)
+    np.testing.assert_allclose(fast, posterior.predict(x), atol=2e-6)
 
 
 def test_chunks_do_not_matter(monkeypatch):
@@ -447,6 +484,19 @@ def test_modern_training_learns_and_validates():
     assert abs(validation_loss(posterior, held) - min(loss for _, loss in posterior.history)) < 0.1
 
 
+def test_training_in_bfloat16_is_that_in_float32_but_for_the_rounding():
+    (x, y), (more, wanted) = bars(60), bars(200, seed=1)
+    exact, rounded, again = (
+        fit(cnn(3), x, y, training=ModernTraining(steps=40, learning_rate=2e-3, bfloat16=short), draws=10)
+        for short in (False, True, True)
+    )
+    np.testing.assert_array_equal(rounded.predict(more), again.predict(more))
+    assert all(part.dtype == torch.float32 for part in rounded.passes.net.parameters())
+    rights = [(each.predict(more).mean(1).argmax(1) == wanted).mean() for each in (exact, rounded)]
+    assert min(rights) > 0.8
+    assert abs(rights[0] - rights[1]) < 0.1
+
+
 def test_the_template_and_torchs_randomness_stay_as_they_are():
     net = mlp(4, 3)
     before, state = copy.deepcopy(net.state_dict()), torch.get_rng_state()
@@ -469,7 +519,7 @@ def test_pretrained_and_frozen_weights_are_kept():
     net[0].requires_grad_(False)
     none = ModernTraining(steps=0)
     fresh, kept_all = (fit(net, training=none, pretrained=pretrained).passes.net for pretrained in (False, True))
-    assert torch.equal(fresh[0].weight, net[0].weight)
+    assert torch.equal(fresh[0][0].linear.weight, net[0].weight)
     assert not torch.equal(fresh[2].linear.weight, net[2].weight)
     assert torch.equal(kept_all[2].linear.weight, net[2].weight)
 
@@ -573,9 +623,7 @@ def test_gradient_embeddings_are_gradients(make):
         for draw in range(6):
 
             def change(layer, head=head, draw=draw):
-                if isinstance(layer, Head):
-                    return head
-                return ByHand(layer, draw, posterior.seed) if isinstance(layer, FixedDropout) else None
+                return head if isinstance(layer, Head) else by_hand(layer, draw, posterior.seed)
 
             net = swapped(posterior.passes.net, change)
             probs.append(net(torch.as_tensor(row[None])).softmax(-1)[0])

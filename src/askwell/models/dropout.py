@@ -197,9 +197,9 @@ class DropoutPosterior:
         out = torch.empty(shape, device=like.device) if tensors else np.empty(shape, np.float32)
 
         def work(way: Passes, span: slice, several: list[range]) -> None:
-            now = self.door.tensors(rows(x, span), device)
+            now, before = self.door.tensors(rows(x, span), device), list[Tensor]()
             for part in several:
-                probs = way.run(now, Dropped(count(now), part, self.seed)).exp()
+                probs = way.run(now, Dropped(count(now), part, self.seed, before=before)).exp()
                 out[span, part.start : part.stop] = probs if tensors else probs.cpu().numpy()
 
         self.passes.net.to(device)
@@ -230,10 +230,10 @@ def gradient_embeddings(posterior: DropoutPosterior, x: Any) -> np.ndarray:
     x, device = posterior.door.arrays(x), chosen_device(posterior.device)
 
     def work(way: Passes, span: slice, several: list[range]) -> np.ndarray:
-        now, hidden = posterior.door.tensors(rows(x, span), device), list[Tensor]()
+        now, hidden, before = posterior.door.tensors(rows(x, span), device), list[Tensor](), list[Tensor]()
         sides = []
         for part in several:
-            log_probs = way.run(now, Dropped(count(now), part, posterior.seed, hidden=hidden))
+            log_probs = way.run(now, Dropped(count(now), part, posterior.seed, hidden=hidden, before=before))
             sides.append((log_probs, _by_draw(hidden, log_probs)))
         return np.asarray(_gradients(*(torch.cat(side, 1) for side in zip(*sides, strict=True))).cpu())
 

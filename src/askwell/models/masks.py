@@ -4,10 +4,12 @@ A mask is a function, not a state: whether draw k keeps feature i of a layer is 
 are the same in any batch, chunk, process, on any device, and for sequences of any length, and nothing needs storing.
 
 The first dropout layer that a batch of b inputs meets multiplies it into b*k rows (row i*k + j is input i in draw j);
-what comes before is computed once per input. Two rewrites of `nn.Sequential` push that point further back:
+what comes before is computed once per input, and once for all passes of the same inputs (`Before`). Two rewrites of
+`nn.Sequential` push that point further back:
 - a channel's mask is one number >= 0, so dropout of channels may change places with pooling and ReLU after it;
 - convolution is linear in its input channels, conv(m * x) = sum_i m_i conv_i(x_i), so the conv_i are computed once per
   input, and a draw costs one product with its mask instead of a convolution.
+Linear layers, which are what is left of a draw's cost, take the faster of the products there are (`Affine`).
 """
 
 import copy
@@ -21,10 +23,12 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans
-from askwell.models.tensors import Tensor, nn, torch
+from askwell.models.tensors import Tensor, linear, nn, torch
 
 __all__ = [
     "LAYERS",
+    "Affine",
+    "Before",
     "Dropped",
     "FixedDropout",
     "FixedDropoutConv",
@@ -32,6 +36,7 @@ __all__ = [
     "drop",
     "fuse",
     "kept",
+    "once",
     "same_weights",
     "with_fixed_masks",
 ]
@@ -67,6 +72,7 @@ class Dropped:
     seed: int
     calls: Counter[int] = field(default_factory=Counter)  # meetings with each layer: every one has its own masks
     hidden: list[Tensor] | None = None  # a list to leave in what came into the last linear layer; kept only if wanted
+    before: list[Tensor] | None = None  # one for all passes of the same inputs: what comes before the first dropout
 
     def by_draw(self, x: Tensor) -> Tensor:
         """Rows as `[b, k, ...]`, or `[b, 1, ...]` where no dropout has multiplied them yet."""
@@ -207,7 +213,34 @@ class Head(nn.Module):  # type: ignore[misc]
         wanted = _PASS.get().hidden
         if wanted is not None:
             wanted[:] = [x]
-        return self.linear(x)
+        return linear(x, self.linear.weight, self.linear.bias)
+
+
+@final
+class Affine(nn.Module):  # type: ignore[misc]
+    """A linear layer and the ReLU that may come after it, by the fastest product there is."""
+
+    def __init__(self, linear: Any, *, relu: bool = False) -> None:
+        super().__init__()
+        self.linear, self.relu = linear, relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[rows, h]` -> `[rows, d]`."""
+        return linear(x, self.linear.weight, self.linear.bias, relu=self.relu)
+
+
+@final
+class Before(nn.Sequential):  # type: ignore[misc]
+    """The layers before the first dropout: where draws take several passes, only the first of them runs these."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[b, ...]` -> `[b, ...]`."""
+        found = _PASS.get().before
+        if found is None:
+            return super().forward(x)
+        if not found:
+            found.append(super().forward(x))
+        return found[0]
 
 
 def same_weights(net: Any, *uncopied: Any) -> Any:
@@ -252,11 +285,26 @@ def _fused(layers: list[Any]) -> list[Any]:
             i += 1
     merged: list[Any] = []
     for layer in layers:
-        if merged and _drops_channels(merged[-1]) and _splits(layer):
-            merged[-1] = FixedDropoutConv(merged[-1], layer)
+        last: Any = merged[-1] if merged else None
+        if _drops_channels(last) and _splits(layer):
+            merged[-1] = FixedDropoutConv(last, layer)
+        elif isinstance(last, Affine) and not last.relu and type(layer) is nn.ReLU:
+            merged[-1] = Affine(last.linear, relu=True)
         else:
-            merged.append(layer)
+            merged.append(Affine(layer) if type(layer) is nn.Linear else layer)
     return merged
+
+
+def once(net: Any) -> Any:
+    """A net that is one `nn.Sequential`, with its layers before the first dropout as one (`Before`); others as is.
+
+    Only for a net that is called once in a pass, with the inputs.
+    """
+    if type(net) is not nn.Sequential:
+        return net
+    layers = list(net)
+    first = next(i for i, layer in enumerate(layers) if any(isinstance(part, FixedDropout) for part in layer.modules()))
+    return nn.Sequential(Before(*layers[:first]), *layers[first:]) if first else net
 
 
 def _drops_channels(layer: Any) -> bool:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias, final
 
 from askwell.arrays import spans, threads
-from askwell.models.masks import Dropped, drop, fuse, same_weights, with_fixed_masks
+from askwell.models.masks import Dropped, drop, fuse, once, same_weights, with_fixed_masks
 from askwell.models.tensors import Tensor, count, mapped, nn, one_thread, rows, torch
 
 __all__ = ["Ask", "Passes", "passes", "with_outputs"]
@@ -103,8 +103,9 @@ class Passes:
         """The log of the draws' mean probability, `[n, c]`."""
 
         def work(way: Passes, span: slice, several: list[range]) -> Tensor:
-            now = rows(x, span)
-            found = [way.run(now, Dropped(count(now), part, seed)).logsumexp(1) for part in several]  # [b, c] each
+            now, before = rows(x, span), list[Tensor]()
+            dropped = [Dropped(count(now), part, seed, before=before) for part in several]
+            found = [way.run(now, each).logsumexp(1) for each in dropped]  # [b, c] each
             return torch.stack(found).logsumexp(0)
 
         device = next(iter(self.net.parameters())).device
@@ -128,7 +129,8 @@ def passes(net: Any, head: Any, ask: Ask, two: Any) -> Passes:
             "module must treat the rows of a batch apart, but an input alone gets another answer than in company. "
             "Layers that want [time, batch, features] take batch_first=True."
         )
-    fused = Passes(fuse(with_fixed_masks(net, head=head)), ask, shared=True)
+    fast = fuse(with_fixed_masks(net, head=head))
+    fused = Passes(once(fast) if ask.logits is None else fast, ask, shared=True)
     ways = (way for way in (fused, replace(slow, shared=True)) if _agrees(way, two, wanted))
     return _measured(next(ways, slow), two)
 

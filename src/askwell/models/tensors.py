@@ -24,6 +24,7 @@ __all__ = [
     "as_tensors",
     "chosen_device",
     "count",
+    "linear",
     "mapped",
     "nn",
     "one_thread",
@@ -111,6 +112,24 @@ def _tensor(part: Any, device: str, ids: bool) -> Tensor:
             )
         return found
     return found.to(device, torch.bool if found.dtype == torch.bool else torch.int64)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> Tensor:
+    """`x @ weight.T + bias`, `[..., d]`, and its positive part if wanted; without gradients.
+
+    On the CPU by oneDNN, whose product is twice as fast as that of MKL on processors that are not Intel's, and which
+    takes the ReLU along. The operator is torch's own, but not one of its documented ones: without it, by the usual way.
+
+    >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]), None, relu=True)
+    tensor([[3., 0.]])
+    """
+    if _ONEDNN is not None and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.ndim == 2:
+        return _ONEDNN(x, weight, bias, "relu" if relu else "none", [], "")
+    found = nn.functional.linear(x, weight, bias)
+    return found.relu_() if relu else found
+
+
+_ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
 
 def chosen_device(name: str) -> str:

@@ -88,7 +88,9 @@ class ModernTraining:
 
     All labels are learnt from and the number of steps is fixed: with 20 to 300 labels there is none to spare for early
     stopping, and dropout, weight decay and the falling step size keep the net from running away. With a validation set,
-    the weights of the best of `validations` looks at it are kept.
+    the weights of the best of `validations` looks at it are kept. `bfloat16` computes the products of a step with 8
+    bits of precision (autocast; weights, loss and optimiser stay float32) and images with their channels last: for
+    convolutions, on processors that have instructions for it; a small perceptron only waits for the conversions.
     """
 
     learning_rate: float = 1e-3
@@ -97,16 +99,22 @@ class ModernTraining:
     batch: int = 32
     validations: int = 10
     samples: int = 100  # draws of a validation
+    bfloat16: bool = False
 
     def train(self, task: Task, *, rng: np.random.Generator) -> History:
         """All steps; the best weights if there is a validation set, otherwise the last."""
         parameters = [part for part in task.net.parameters() if part.requires_grad]
-        optimiser = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=self.weight_decay)
+        fused = all(part.device.type in ("cpu", "cuda") for part in parameters)  # one call a step for all parameters
+        optimiser = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=self.weight_decay, fused=fused)
         every = math.ceil(self.steps / self.validations) if task.validation is not None else self.steps + 1
         best = _Best(task, self.samples, restore=True)
+        if self.bfloat16:
+            task.net.to(memory_format=torch.channels_last)
         for step, index in zip(range(1, self.steps + 1), _batches(len(task.codes), self.batch, rng), strict=False):
             optimiser.param_groups[0]["lr"] = self.learning_rate * self._share(step)
-            _step(optimiser, task.loss(rows(task.x, index), task.codes[index]))
+            with torch.autocast(task.codes.device.type, torch.bfloat16, enabled=self.bfloat16):
+                loss = task.loss(rows(task.x, index), task.codes[index])
+            _step(optimiser, loss)
             if step % every == 0:
                 best.look(step, rng)
         return best.end()
