@@ -4,6 +4,7 @@ A file is looked for in the folder given, else in the one that the environment v
 the cache (`~/.cache/askwell`), where it is downloaded to if it is missing. A file whose checksum differs is refused.
 """
 
+import csv
 import gzip
 import hashlib
 import io
@@ -21,7 +22,19 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-__all__ = ["FILES", "PUBLISHED", "Split", "keel", "magic", "mnist", "published", "satellite", "the_file", "vowel"]
+__all__ = [
+    "FILES",
+    "PUBLISHED",
+    "Split",
+    "keel",
+    "magic",
+    "mnist",
+    "published",
+    "published_areas",
+    "satellite",
+    "the_file",
+    "vowel",
+]
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
@@ -155,6 +168,15 @@ def published(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, 
     _check(origin, packed if packed.exists() else path, content)
     x, y = load_svmlight_file(io.BytesIO(content))
     return x.toarray(), (y > 0).astype(int)
+
+
+def published_areas(folder: str | Path | None = None) -> dict[tuple[str, str, int], float]:
+    """(table, model, seed) -> the published area of margin, where `tables/margin_aubc.csv` is there; else nothing."""
+    file = _home(folder) / "tables" / "margin_aubc.csv"
+    if not file.exists():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        return {(row["data"], row["model"], int(row["seed"])): float(row["aubc"]) for row in csv.DictReader(lines)}
 
 
 def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:

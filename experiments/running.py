@@ -32,6 +32,7 @@ FIGURES = {
     "mnist_beyond": "beyond:FIGURE",
     "example_gp": "example_gp:FIGURE",
     "tables": "tables:FIGURE",
+    "published": "published:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 

@@ -34,6 +34,7 @@ def compile_all() -> None:
         labels = (x[:, 0] > 0).astype(int) + (classes - 2) * (x[:, 1] > 0)
         for model in (forest(trees=DRAWS), LinearModel(draws=DRAWS)):
             posterior: Any = _asked(model, x, labels)
+            posterior.predict(x[:1])  # one input goes another way than many
             probs = posterior.predict(x)
             _score(probs)
             if hasattr(posterior, "predict_above") and (prepared := prepare(probs)) is not None:
