@@ -23,7 +23,7 @@ from experiments.figure import Figure, Setting, Terms
 from experiments.results import Job, Results, Row
 from experiments.splits import principal
 
-__all__ = ["CHOOSING", "CLASSIC", "CONFIRMING", "FIGURE", "Cell", "cell_of", "regrets", "run"]
+__all__ = ["CHOOSING", "CLASSIC", "CONFIRMING", "FIGURE", "Cell", "cell_of", "model_named", "regrets", "run"]
 
 CHOOSING = {  # data set -> where it comes from
     **dict.fromkeys(("appendicitis", "australian", "banana", "breast", "gcloudub", "heart", "parkinsons"), "published"),
@@ -117,7 +117,13 @@ def asks_of(classes: int) -> int:
 def _curve(cell: Cell, model: str, score: str, seed: int, asks: int) -> Iterator[tuple[float, float]]:
     """(accuracy, log loss) on the test set with the initial labels and after each question."""
     learner = askwell.Learner(
-        _model(model), cell.x, targets=cell.targets, score=score, batch="top", classes=range(cell.classes), seed=seed
+        model_named(model),
+        cell.x,
+        targets=cell.targets,
+        score=score,
+        batch="top",
+        classes=range(cell.classes),
+        seed=seed,
     )
     learner.tell(range(cell.initial), cell.y[: cell.initial].tolist())
     x, y = cell.test
@@ -130,7 +136,8 @@ def _curve(cell: Cell, model: str, score: str, seed: int, asks: int) -> Iterator
             learner.tell([item], [int(cell.y[item])])
 
 
-def _model(name: str) -> Any:
+def model_named(name: str) -> Any:
+    """A model of askwell's, as small as the number of runs wants it."""
     from askwell.models.forest import forest
     from askwell.models.linear import LinearModel
 
