@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test test-label-studio versions soak bench docs format clean
 
-demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
+demo: .venv/core ## the whole loop on bundled data: random, BALD, EPIG and the default side by side
 	$(BIN)/askwell demo
 
 test: .venv/dev .venv/postgres .venv/browser ## lint, types, layers, tests with warnings as errors, executed docs
