@@ -9,17 +9,18 @@ them was looked at. A score's *regret* in a cell is the area of the best of the 
 is best is said, for each seed, by the other seeds. Negative: better than the best of five.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import askwell
+from askwell.acquisition import SETTLED
 from askwell.models.protocol import mean_predict
 from askwell.seeds import rng_for
 from experiments import data
-from experiments.figure import Figure, Setting, Terms
+from experiments.figure import Figure, Option, Setting, Terms
 from experiments.results import Job, Results, Row
 from experiments.splits import principal
 
@@ -99,7 +100,9 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
     name, kind, model = job.setting.split(", ")
     cell = cell_of(name, kind, job.seed)
     asks = min(10 if terms.effort == "quick" else asks_of(cell.classes), len(cell.y) - cell.initial - 1)
-    curve = list(_curve(cell, model, job.score, job.seed, asks))
+    rule = terms.options.get("rule")
+    score = rule_of(*RULES[rule]) if rule and job.score == "auto" else job.score
+    curve = list(_curve(cell, model, score, job.seed, asks))
     accuracy, loss = (np.array(column) for column in zip(*curve, strict=True))
     yield {
         "labels": cell.initial + asks,
@@ -109,12 +112,28 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
     }
 
 
+RULES = {"product": (1.0, 1.0), "targets": (0.0, 1.0), "root": (0.5, 1.0), "roots": (0.5, 0.5)}
+"""What could stand in the place of "auto": exponents of the candidate's margin and of the targets' margins."""
+
+
+def rule_of(own: float, of_targets: float) -> Callable[..., np.ndarray]:
+    """The score margin(x)^own * EPIG(x), each target counted by max(0.02, its margin)^of_targets."""
+
+    def score(probs: np.ndarray, target_probs: np.ndarray, *, weights: np.ndarray | None, rng: Any) -> np.ndarray:
+        counts = np.maximum(askwell.margin(target_probs), SETTLED if of_targets == 1 else 0) ** of_targets
+        counts = counts if weights is None else counts * weights
+        informed = askwell.epig(probs, target_probs, weights=counts / counts.sum())
+        return np.asarray(informed * np.maximum(askwell.margin(probs), 0) ** own)
+
+    return score
+
+
 def asks_of(classes: int) -> int:
     """How many questions: 60 for two classes, 8 for each class of several, at most 100."""
     return min(100, max(60, 8 * classes))
 
 
-def _curve(cell: Cell, model: str, score: str, seed: int, asks: int) -> Iterator[tuple[float, float]]:
+def _curve(cell: Cell, model: str, score: Any, seed: int, asks: int) -> Iterator[tuple[float, float]]:
     """(accuracy, log loss) on the test set with the initial labels and after each question."""
     learner = askwell.Learner(
         model_named(model),
@@ -308,5 +327,6 @@ FIGURE = Figure(
     run=run,
     draw=draw,
     verdict=verdict,
+    options={"rule": Option(tuple(RULES), "what stands in the place of auto: see `RULES`")},
     columns=("labels", "area", "accuracy", "log_loss"),
 )

@@ -5,9 +5,23 @@ import os
 import numpy as np
 import pytest
 
+from askwell.acquisition import as_score
+from askwell.seeds import rng_for
 from experiments.figure import Terms
 from experiments.results import KEYS, Job, Results
-from experiments.tables import CHOOSING, CLASSIC, CONFIRMING, FIGURE, asks_of, cell_of, half_of, regrets, run, verdict
+from experiments.tables import (
+    CHOOSING,
+    CLASSIC,
+    CONFIRMING,
+    FIGURE,
+    asks_of,
+    cell_of,
+    half_of,
+    regrets,
+    rule_of,
+    run,
+    verdict,
+)
 
 needs_data = pytest.mark.skipif("ASKWELL_DATA" not in os.environ, reason="ASKWELL_DATA names no folder with the data")
 COLUMNS = (*KEYS, "labels", "area", "accuracy", "log_loss")
@@ -73,3 +87,12 @@ def test_a_score_that_is_surely_behind_or_below_random_is_named():
 
 def test_more_classes_have_more_questions():
     assert (asks_of(2), asks_of(10), asks_of(26)) == (60, 80, 100)
+
+
+def test_the_product_is_auto_and_the_others_are_not():
+    probs, targets = (rng_for(0, n, "beliefs").dirichlet(np.ones(3), (n, 40)) for n in (12, 7))
+    known = {"weights": rng_for(0, 0, "weights").dirichlet(np.ones(7)), "rng": None}
+    auto = as_score("auto")(probs, targets, **known)
+    np.testing.assert_allclose(rule_of(1.0, 1.0)(probs, targets, **known), auto, rtol=1e-6)
+    assert not np.allclose(rule_of(0.5, 1.0)(probs, targets, **known), auto, rtol=1e-2)
+    assert not np.allclose(rule_of(1.0, 0.5)(probs, targets, **known), auto, rtol=1e-4)
