@@ -42,7 +42,7 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
 def _curve(cell: Cell, model: str, start: str, seed: int, budget: int) -> tuple[list[float], int]:
     """Accuracy after each label, and the number of labels after which each class had been seen (`budget` if never)."""
     learner = askwell.Learner(
-        model_named(model), cell.x, targets=cell.targets, batch="top", classes=range(cell.classes), seed=seed
+        model_named(model, cell), cell.x, targets=cell.targets, batch="top", classes=range(cell.classes), seed=seed
     )
     pool, rng = as_pool(cell.x), rng_for(seed, 0, start)
     first = iter(_first(start.split(",")[0], pool, cell.targets, budget, rng))
