@@ -98,6 +98,8 @@ def _ids(table: Table, name: str | None) -> tuple[str, ...]:
 
 def _id_fault(text: str) -> str | None:
     """What keeps a text from being an id that can be stored, sent and shown; None if nothing does."""
+    if text.isprintable() and 0 < len(text) <= LONGEST_ID:
+        return None
     if not text:
         return "is empty"
     if len(text) > LONGEST_ID:
@@ -177,7 +179,7 @@ def _picture_fault(folder: Path, name: str) -> str | None:
 
 def _halves(values: Cells) -> list[int]:
     """The rows whose text has a lone surrogate, which JSON can hold and nothing can send."""
-    if isinstance(values, np.ndarray):
+    if not isinstance(values, list):
         return []
     return [row for row, text in enumerate(values) if text and not text.isascii() and HALVES.search(text)]
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from askwell.tables.csv_files import allow_long_cells
 from askwell.tables.reading import parsed_json
-from askwell.tables.separated import allow_long_cells
 from askwell.tables.table import listed
 
 __all__ = [

@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from askwell.rows import parquet, separated
-from askwell.rows.places import files_of
+from askwell.rows import csv_chunks
+from askwell.rows.csv_chunks import Chunk
+from askwell.rows.places import files_of, is_url, opened
+from askwell.tables import parquet_files
 
 __all__ = ["TEXTS", "BadRows", "Rows", "Shard", "open_rows"]
 
@@ -36,12 +38,13 @@ class Shard(NamedTuple):
     stop: int
     start: int  # its first row, counted over all files
     rows: int
+    number: int  # of its first row, as the file counts them
 
     @property
     def name(self) -> str:
         """For messages: the file, and which part of it.
 
-        >>> Shard("a/b.parquet", "parquet", 2, 4, 0, 100).name
+        >>> Shard("a/b.parquet", "parquet", 2, 4, 0, 100, 1).name
         'b.parquet, row groups 2 to 3'
         """
         unit = {"parquet": "row group", "csv": "byte", "npy": "row"}[self.kind]
@@ -74,6 +77,7 @@ class Rows:
         self.shards, self.columns, self.width, self.id = tuple(shards), tuple(columns), width, id
         self.refused = tuple(refused)  # files that were left out, each with the reason
         self._starts = np.array([shard.start for shard in self.shards])
+        self._shifts = _shifts(self.shards)
         self.keep = KEPT  # pieces in memory
         self._kept: dict[Shard, np.ndarray] = {}
         self._lock = threading.Lock()
@@ -82,6 +86,15 @@ class Rows:
     def shape(self) -> tuple[int, int]:
         """Rows and numbers in each."""
         return len(self), self.width
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the rows as the first file counts them, which goes on in the next: a CSV's first row is 2."""
+        if len({*self._shifts}) == 1:
+            return range(self._shifts[0], len(self) + self._shifts[0])
+        spans = [np.arange(each.start, each.start + each.rows) + shift for each, shift in self._with_shifts()]
+        numbers: list[int] = np.concatenate(spans).tolist()
+        return numbers
 
     def __len__(self) -> int:
         return self.shards[-1].start + self.shards[-1].rows
@@ -112,8 +125,9 @@ class Rows:
         if suspect and not np.isfinite(x).all():
             row, column = np.argwhere(~np.isfinite(x))[0]
             raise BadRows(
-                f"{shard.name}: row {shard.start + row} of the pool has no finite number in {self._column(column)!r}. "
-                "Fill in missing values first, or leave bad pieces out (skip_bad)."
+                f"{shard.name}: row {shard.start + row} of the pool has no finite number in {self._column(column)!r} "
+                f"({Path(shard.place).name}:{shard.number + row}). Fill in missing values first, or leave bad pieces "
+                "out (skip_bad)."
             )
         x.flags.writeable = False
         with self._lock:
@@ -126,7 +140,8 @@ class Rows:
         """The ids of rows: the values of the id column, else their numbers."""
         places = np.asarray(positions, np.intp)
         if self.id is None:
-            numbers: list[Any] = places.tolist()
+            shifts = self._shifts[np.searchsorted(self._starts, places, "right") - 1]
+            numbers: list[Any] = (places + shifts).tolist()
             return numbers
         found: list[Any] = [None] * len(places)
         for part, shard in self._by_shard(places):
@@ -152,6 +167,9 @@ class Rows:
         number = np.searchsorted(self._starts, positions, "right") - 1
         for each in np.unique(number):
             yield np.flatnonzero(number == each), self.shards[each]
+
+    def _with_shifts(self) -> Iterator[tuple[Shard, int]]:
+        return zip(self.shards, self._shifts.tolist(), strict=True)
 
     def _column(self, place: int) -> str:
         return self.columns[place] if len(self.columns) == self.width else f"column {place}"
@@ -188,8 +206,8 @@ def open_rows(
             refused.append(str(fault))
             continue
         width = found
-        for first, stop, count in pieces:
-            shards.append(Shard(place, kind, first, stop, start, count))
+        for first, stop, count, number in pieces:
+            shards.append(Shard(place, kind, first, stop, start, count, number))
             start += count
     if not shards or inputs is None:
         raise BadRows(" ".join([f"source must have rows, but there are none in {source}.", *refused]))
@@ -199,22 +217,37 @@ def open_rows(
 # ---- kinds of files ----
 
 
-def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], list[tuple[int, int, int]]]:
-    """(kind, width of each column, (first, stop, rows) of each piece)."""
+def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], Sequence[tuple[int, int, int, int]]]:
+    """(kind, width of each column, (first, stop, rows, number of the first row) of each piece)."""
     end = place.lower()
     if end.endswith(".npy"):
         x = _array(place)
-        spans = [(at, min(at + rows, len(x)), min(rows, len(x) - at)) for at in range(0, len(x), rows)]
+        spans = [(at, min(at + rows, len(x)), min(rows, len(x) - at), at) for at in range(0, len(x), rows)]
         return "npy", {"x": x.shape[1]}, spans
     if end.endswith((".parquet", ".pq")):
-        counts, widths = parquet.groups(place)
-        return "parquet", widths, _joined(counts, rows)
+        counts, widths = parquet_files.groups(_source(place))
+        starts = np.cumsum([1, *counts])
+        return "parquet", widths, [(*piece, int(starts[piece[0]])) for piece in _joined(counts, rows)]
     if end.endswith((".jsonl", ".ndjson", ".json")):
         raise BadRows(
             f"{Path(place).name} is a file of JSON, which is not read piece by piece: make it CSV or Parquet."
         )
-    _, _, start = separated.header(place)
-    return "csv", separated.widths(place), separated.pieces(place, start, rows)
+    columns, _, start = csv_chunks.layout(place)
+    return "csv", columns, csv_chunks.chunks(place, start, rows)
+
+
+def _shifts(shards: Sequence[Shard]) -> np.ndarray:
+    """What to add to the position of a row for its number, shard by shard: files go on counting, with empty lines."""
+    found: list[int] = []
+    for place, shard in enumerate(shards):
+        before = shards[place - 1] if place else shard
+        gap = shard.number - before.number - before.rows if place and before.place == shard.place else 0
+        found.append((found[-1] if place else shard.number) + gap)
+    return np.array(found)
+
+
+def _source(place: str) -> Any:
+    return opened(place) if is_url(place) else place
 
 
 def _joined(counts: Sequence[int], rows: int) -> list[tuple[int, int, int]]:
@@ -256,15 +289,19 @@ def _read(shard: Shard, columns: Sequence[str]) -> np.ndarray:
     if shard.kind == "npy":
         return _tried(shard.name, lambda: np.array(_array(shard.place)[slice(*span)], np.float32))
     if shard.kind == "parquet":
-        return _tried(shard.name, lambda: parquet.read_groups(shard.place, *span, columns))
-    return _tried(shard.name, lambda: separated.read_piece(shard.place, span, columns))
+        return _tried(shard.name, lambda: parquet_files.read_groups(_source(shard.place), *span, columns))
+    return _tried(shard.name, lambda: csv_chunks.read_numbers(shard.place, _chunk(shard), columns))
 
 
 def _read_ids(shard: Shard, column: str) -> list[Any]:
-    span = shard.first, shard.stop
     if shard.kind == "parquet":
-        return _tried(shard.name, lambda: parquet.read_ids(shard.place, *span, column))
-    return _tried(shard.name, lambda: separated.read_column(shard.place, span, column))
+        span = shard.first, shard.stop
+        return _tried(shard.name, lambda: parquet_files.read_ids(_source(shard.place), *span, column))
+    return _tried(shard.name, lambda: csv_chunks.read_column(shard.place, _chunk(shard), column))
+
+
+def _chunk(shard: Shard) -> Chunk:
+    return Chunk(shard.first, shard.stop, shard.rows, shard.number)
 
 
 def _array(place: str) -> np.ndarray:
@@ -281,7 +318,8 @@ def _tried(name: str, read: Callable[[], Found]) -> Found:
     except ImportError:
         raise
     except (ValueError, KeyError, OSError) as fault:  # Arrow's errors are ValueErrors or OSErrors
-        text = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise BadRows(f"{name}: {text.rstrip('.')}.") from None
+        text = str(fault).splitlines()[0].rstrip(".") if str(fault) else type(fault).__name__
+        told = text.startswith(f"{name.partition(',')[0]}:")  # which row it is says more than which piece
+        raise BadRows(f"{text}." if told else f"{name}: {text}.") from None
     except Exception as fault:  # of whatever reads from a URL
         raise BadRows(f"{name}: {fault} ({type(fault).__name__}).") from fault
