@@ -73,11 +73,15 @@ class Rows:
         width: int,
         id: str | None,
         refused: Sequence[str],
+        *,
+        as_file: bool = False,
     ) -> None:
         self.shards, self.columns, self.width, self.id = tuple(shards), tuple(columns), width, id
         self.refused = tuple(refused)  # files that were left out, each with the reason
         self._starts = np.array([shard.start for shard in self.shards])
-        self._shifts = _shifts(self.shards)
+        self._as_file = as_file  # whether rows have the numbers that their one file gives them
+        firsts = [shard.number - shard.start if as_file else 0 for shard in self.shards]
+        self._shifts = np.array(firsts)  # what to add to a position for the number of the row
         self.keep = KEPT  # pieces in memory
         self._kept: dict[Shard, np.ndarray] = {}
         self._lock = threading.Lock()
@@ -89,18 +93,18 @@ class Rows:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The numbers of the rows as the first file counts them, which goes on in the next: a CSV's first row is 2."""
-        if len({*self._shifts}) == 1:
-            return range(self._shifts[0], len(self) + self._shifts[0])
-        spans = [np.arange(each.start, each.start + each.rows) + shift for each, shift in self._with_shifts()]
-        numbers: list[int] = np.concatenate(spans).tolist()
-        return numbers
+        """What the rows are called without ids: as their file counts them, or over several files from 0."""
+        first = int(self._shifts[0])
+        if (self._shifts == first).all():
+            return range(first, len(self) + first)
+        return self._numbers(np.arange(len(self)))  # there are empty lines between them
 
     def __len__(self) -> int:
         return self.shards[-1].start + self.shards[-1].rows
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes go the names, not what has been read
-        return Rows, (self.shards, self.columns, self.width, self.id, self.refused)
+        made = partial(Rows, as_file=self._as_file)
+        return made, (self.shards, self.columns, self.width, self.id, self.refused)
 
     def __getitem__(self, places: Any) -> np.ndarray:
         if isinstance(places, slice) and places.step in (None, 1):
@@ -137,12 +141,10 @@ class Rows:
         return x
 
     def ids(self, positions: Any) -> list[Any]:
-        """The ids of rows: the values of the id column, else their numbers."""
+        """The ids of rows: the values of the id column, else their `numbers`."""
         places = np.asarray(positions, np.intp)
         if self.id is None:
-            shifts = self._shifts[np.searchsorted(self._starts, places, "right") - 1]
-            numbers: list[Any] = (places + shifts).tolist()
-            return numbers
+            return self._numbers(places)
         found: list[Any] = [None] * len(places)
         for part, shard in self._by_shard(places):
             column = _read_ids(shard, self.id)
@@ -168,8 +170,10 @@ class Rows:
         for each in np.unique(number):
             yield np.flatnonzero(number == each), self.shards[each]
 
-    def _with_shifts(self) -> Iterator[tuple[Shard, int]]:
-        return zip(self.shards, self._shifts.tolist(), strict=True)
+    def _numbers(self, positions: np.ndarray) -> list[int]:
+        shard = np.searchsorted(self._starts, positions, "right") - 1
+        numbers: list[int] = (positions + self._shifts[shard]).tolist()
+        return numbers
 
     def _column(self, place: int) -> str:
         return self.columns[place] if len(self.columns) == self.width else f"column {place}"
@@ -188,12 +192,15 @@ def open_rows(
     `source` is a path, a folder, a glob, a URL that fsspec knows, or a list of them. `columns` are the inputs, by
     default all numeric ones of the first file but `id`; a Parquet column may be an embedding (lists of a fixed size).
     All files must have them. A file that cannot be opened is an error, unless `skip_bad`: then `refused` names it.
+    Without `id`, the rows of one file are called by the numbers that it gives them, as in `askwell.tables.read_table`
+    (a CSV's first row of values is 2); those of a folder, a glob or a list are counted over all files, from 0.
     """
     shards: list[Shard] = []
     refused: list[str] = []
     inputs = None if columns is None else tuple(columns)
     width, start = 0, 0
-    for place in files_of(source):
+    files = files_of(source)
+    for place in files:
         try:
             kind, widths, pieces = _tried(Path(place).name, partial(_contents, place, rows))
             inputs = inputs or tuple(name for name, each in widths.items() if each and name != id)
@@ -211,7 +218,7 @@ def open_rows(
             start += count
     if not shards or inputs is None:
         raise BadRows(" ".join([f"source must have rows, but there are none in {source}.", *refused]))
-    return Rows(shards, inputs, width, id, refused)
+    return Rows(shards, inputs, width, id, refused, as_file=files == [str(source)])
 
 
 # ---- kinds of files ----
@@ -234,16 +241,6 @@ def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], Sequence[tupl
         )
     columns, _, start = csv_chunks.layout(place)
     return "csv", columns, csv_chunks.chunks(place, start, rows)
-
-
-def _shifts(shards: Sequence[Shard]) -> np.ndarray:
-    """What to add to the position of a row for its number, shard by shard: files go on counting, with empty lines."""
-    found: list[int] = []
-    for place, shard in enumerate(shards):
-        before = shards[place - 1] if place else shard
-        gap = shard.number - before.number - before.rows if place and before.place == shard.place else 0
-        found.append((found[-1] if place else shard.number) + gap)
-    return np.array(found)
 
 
 def _source(place: str) -> Any:

@@ -97,7 +97,7 @@ def _utf8(path: Path, encoding: str | None) -> bytes:
         if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "utf-8-sig"):
             return io.TextIOWrapper(io.BytesIO(data), encoding, newline="").read().encode()
     except UnicodeDecodeError as fault:
-        raise ValueError(_undecodable(path.name, data, encoding, fault)) from None
+        raise ValueError(_undecodable(path.name, data, fault)) from None
     except UnicodeError as fault:  # UTF-16 without its mark
         raise ValueError(f"{path.name} is not {encoding} text: {fault}.") from None
     except LookupError:
@@ -167,7 +167,7 @@ def _is_spaced(sample: str, delimiter: str) -> bool:
 def csv_header(name: str, data: bytes, form: Form) -> list[str]:
     """The names of the columns: all different, and none of them looking like a value."""
     try:
-        cells = next(csv.reader(_lines(name, data), **form.options), [])
+        cells = next(csv.reader(_lines(name, data, 1), **form.options), [])
     except csv.Error as fault:
         raise ValueError(f"{name}:1: {fault}. Is this a CSV file?") from None
     names = [cell.strip() or f"column {place}" for place, cell in enumerate(cells, 1)]
@@ -320,7 +320,7 @@ def _by_python(
     kind = _kind(data)
     columns: list[list[Any]] = [[] for _ in header]
     numbers: list[int] = []
-    for rows in _parts(csv.reader(_lines(name, data), **form.options, strict=True), name, first):
+    for rows in _parts(csv.reader(_lines(name, data, first), **form.options, strict=True), name, first):
         _check_widths(name, rows, first, header, form.delimiter)
         numbers += [number for number, row in enumerate(rows, first) if row]
         first += len(rows)
@@ -329,7 +329,7 @@ def _by_python(
     return [chunked_array(chunks, kind) for chunks in columns], numbers
 
 
-def _lines(name: str, data: bytes) -> Iterator[str]:
+def _lines(name: str, data: bytes, first: int) -> Iterator[str]:
     lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
     try:
         for number, line in enumerate(lines, 1):
@@ -339,8 +339,11 @@ def _lines(name: str, data: bytes) -> Iterator[str]:
                     "or UTF-16 (then try encoding='utf-16'). Save it as CSV in UTF-8."
                 )
             yield line
-    except UnicodeDecodeError as fault:
-        raise ValueError(_undecodable(name, data, "utf-8", fault)) from None
+    except UnicodeDecodeError:
+        try:
+            data.decode()
+        except UnicodeDecodeError as fault:  # with its place in the whole
+            raise ValueError(_undecodable(name, data, fault, first=first)) from None
 
 
 def _parts(reader: Iterator[list[str]], name: str, number: int) -> Iterator[list[list[str]]]:
@@ -377,19 +380,14 @@ def _check_widths(name: str, rows: list[list[str]], first: int, header: Sequence
     )
 
 
-def _undecodable(name: str, data: bytes, encoding: str | None, fault: UnicodeDecodeError) -> str:
-    """Which row cannot be read, and what to try."""
+def _undecodable(name: str, data: bytes, fault: UnicodeDecodeError, *, first: int | None = None) -> str:
+    """What cannot be read, in which row (with the number of the `first`), and what to try."""
     if b"\0" in data[: 1 << 12]:
         return f"{name} is no text file by its content. A table is CSV, JSON lines (.jsonl) or .parquet."
-    where, byte = name, fault.object[fault.start]
-    if encoding == "utf-8":
-        for number, line in enumerate(io.BytesIO(data), 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as here:
-                where, byte = f"{name}:{number}", here.object[here.start]
-                break
+    if first is not None:
+        ends, _ = row_ends(np.frombuffer(data[: fault.start], np.uint8), inside=False)
+        name = f"{name}:{first + len(ends)}"
     return (
-        f"{where}: this is not {encoding} text (byte 0x{byte:02x}). "
+        f"{name}: this is not {fault.encoding} text (byte 0x{fault.object[fault.start]:02x}). "
         "Try encoding='cp1252' (Windows, western Europe) or save the file as UTF-8."
     )
