@@ -30,7 +30,7 @@ def joined(source: str, columns: Mapping[str, Column], numbers: Sequence[int]) -
 
 
 def column_values(cells: Any, *, comma: bool, text: bool = False) -> Column:
-    """(the values of a column, its `cells` if the values do not print as these); a `text` is none of numbers.
+    """(the values of a column, its `cells` if the values do not print as these); a `text` stays as it is.
 
     >>> import pyarrow
     >>> column_values(pyarrow.chunked_array([["1", "2"]]), comma=False)
@@ -38,7 +38,9 @@ def column_values(cells: Any, *, comma: bool, text: bool = False) -> Column:
     >>> column_values(pyarrow.chunked_array([["x", "NA", "x"]]), comma=False)[0]
     ['x', None, 'x']
     """
-    numbers = None if text else numbers_in(cells, comma=comma)
+    if text:
+        return cells.to_pylist(), None
+    numbers = numbers_in(cells, comma=comma)
     if numbers is None:
         return _texts(cells)
     values = typed(numbers)
@@ -135,12 +137,14 @@ def _has_codes(cells: Any) -> bool:
 
 
 def _texts(cells: Any) -> Column:
-    """Texts without the blanks around them, None where one is missing; one copy of each, however often it occurs."""
-    coded = cells.dictionary_encode().combine_chunks()
-    written = coded.dictionary.to_pylist()
-    known = [None if (text := cell.strip()) in MISSING else text for cell in written]
-    found = np.array([*known, None], object)[coded.indices.to_numpy()].tolist()
-    alike = all((text or "") == cell for text, cell in zip(known, written, strict=True))
+    """Texts without the blanks around them, None where one is missing; one copy of each if they repeat."""
+    head = cells.slice(0, LOOK).to_pylist()
+    coded = cells.dictionary_encode().combine_chunks() if 2 * len({*head}) <= len(head) else None
+    written = (cells if coded is None else coded.dictionary).to_pylist()
+    found = [None if (text := cell.strip()) in MISSING else text for cell in written]
+    alike = all((text or "") == cell for text, cell in zip(found, written, strict=True))
+    if coded is not None:
+        found = np.array([*found, None], object)[coded.indices.to_numpy()].tolist()
     return found, None if alike else cells
 
 

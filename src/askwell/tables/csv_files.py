@@ -67,10 +67,10 @@ def read_csv(path: Path, *, encoding: str | None, delimiter: str | None, as_text
     columns, numbers = csv_cells(path.name, data, form, header)
     if len(numbers) == 1:
         raise ValueError(f"{path.name} has a header and no rows under it. Is this the right file?")
-    named = {
-        name: column_values(cells.slice(1), comma=form.comma, text=name == as_text)
-        for name, cells in zip(header, columns, strict=True)
-    }
+    del data  # and each column's cells as soon as they are not needed: the largest files are the ones that matter
+    columns.reverse()
+    named = {name: column_values(columns.pop().slice(1), comma=form.comma, text=name == as_text) for name in header}
+    _release()
     rows = range(2, len(numbers) + 1)
     return joined(path.name, named, rows if numbers[-1] == len(numbers) else numbers[1:])
 
@@ -228,6 +228,13 @@ def _parsed(data: bytes, form: Form, width: int, quoted: bool, *, skip_empty: bo
     except ArrowException:
         return None
     return [compute.utf8_ltrim(each, " ") if form.spaced else each for each in table.columns]
+
+
+def _release() -> None:
+    """Give back the memory that Arrow would keep for the next file."""
+    from pyarrow import default_memory_pool
+
+    default_memory_pool().release_unused()
 
 
 def _has_empty_rows(columns: Sequence[Any]) -> bool:

@@ -70,7 +70,7 @@ class Table:
         cells = self.cells(name)
         if hasattr(cells, "to_pylist"):
             return list(cells.to_pylist())
-        return [*map(cell_text, cells)]
+        return ["" if cell is None else cell for cell in cells] if isinstance(cells, list) else [*map(cell_text, cells)]
 
     def column(self, name: str) -> Values:
         """The values of a column, or a refusal that names the ones there are."""
