@@ -50,7 +50,7 @@ clean:
 # torch is pinned here, not in pyproject.toml: the tests want one known build, users bring their own.
 .venv/dev: pyproject.toml | .venv/pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[torch,web,postgres,parquet,remote,label-studio,ray,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[torch,web,postgres,remote,label-studio,ray,dev]"
 	touch $@ .venv/core
 
 # A PostgreSQL server for the tests of the team store; where none can be installed those tests say so and are skipped.

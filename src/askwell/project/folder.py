@@ -45,9 +45,13 @@ class Project:
     go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from. A `new` one has no store yet.
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, new: bool = False, writable: bool = True) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, *, new: bool = False, writable: bool = True, items: Items | None = None
+    ) -> None:
         self.folder, self.settings, self._is_new, self._writable = folder, settings, new, writable
         self._made: dict[str, Any] = {}
+        if items is not None:
+            self.__dict__["items"] = items  # read already
 
     @cached_property
     def items(self) -> Items:
