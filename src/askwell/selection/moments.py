@@ -83,7 +83,8 @@ def _greedy(candidates: Candidates, size: int) -> np.ndarray:
     whole = np.where(first > 0, np.maximum(scores, 0), 0)
     while len(chosen) < size:
         whole[chosen] = 0
-        left = np.divide(known.gains(), first, out=np.zeros(len(probs)), where=first > 0)
+        gains = first if known is fresh else known.gains()
+        left = np.divide(gains, first, out=np.zeros(len(probs)), where=first > 0)
         worth = whole * np.where(left > NOTHING, left, 0)
         if (worth[~copies] > 0).any():
             best = int(np.where(copies, 0, worth).argmax())
@@ -95,7 +96,8 @@ def _greedy(candidates: Candidates, size: int) -> np.ndarray:
         else:
             return np.array(chosen + _rest(scores, chosen, copies)[: size - len(chosen)], dtype=np.intp)
         chosen.append(best)
-        known, copies = known.answered(probs[best]), copies | _copies(probs, probs[best])
+        if len(chosen) < size:
+            known, copies = known.answered(probs[best]), copies | _copies(probs, probs[best])
     return np.array(chosen, dtype=np.intp)
 
 
