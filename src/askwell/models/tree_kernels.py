@@ -7,6 +7,7 @@ What is drawn at a node depends on the way there alone, so that nodes may be gro
 import numpy as np
 
 from askwell.compiling import kernel
+from askwell.information.vote_kernels import WORD, lowest
 from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
 __all__ = ["LANES", "ROWS", "cut_off", "grow", "set_cuts", "set_leaves", "spread_leaves", "walk"]
@@ -105,6 +106,46 @@ def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, las
 
 
 @kernel(**OPTIONS)
+def _look_in_order(at, codes, places, samples, start, stop, y, w, total, left, leaf, bits):
+    """(how good, rank below, rank above, how many are below) of the best cut of a feature that none misses.
+
+    None are below where there is one rank only, and there is no cut where how good is -inf.
+
+    What `_sort` and `_look` find, for counts of classes: a sample's bit is set at its place among all of the feature,
+    and set bits are read in order. No place is looked at twice, and which way a comparison goes need not be guessed.
+    """
+    words = bits.shape[0]
+    squares_left, squares_right, weight, whole, there, size = 0.0, 0.0, 0.0, w[-1], 0, stop - start
+    for c in range(total.shape[0]):
+        left[c] = 0
+        squares_right += total[c] * total[c]
+    for i in range(start, stop):
+        place = np.uint64(places[samples[i]])
+        bits[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    best, low, high, before, below = -np.inf, np.int64(0), np.int64(0), np.int64(-1), 0
+    for word in range(words):
+        these = bits[word]
+        bits[word] = 0
+        while these != np.uint64(0):
+            sample = np.intp(at[np.uint64(WORD * word + lowest(these))])
+            these &= these - np.uint64(1)
+            rank = np.int64(codes[sample])
+            if rank != before and there > 0:
+                below = max(below, 1)
+                if there >= leaf and size - there >= leaf:
+                    good = squares_left / weight + squares_right / (whole - weight)
+                    if good > best:
+                        best, low, high, below = good, before, rank, there
+            before, c, step = rank, y[sample], w[sample]
+            squares_left += step * (2 * left[c] + step)
+            squares_right -= step * (2 * (total[c] - left[c]) - step)
+            left[c] += step
+            weight += step
+            there += 1
+    return best, low, high, below
+
+
+@kernel(**OPTIONS)
 def _totals(samples, start, stop, y, t, w, classes, total):
     """Sum up the labels of a node to `total`, its weight to `w[-1]`; says whether all labels are the same."""
     for c in range(total.shape[0]):
@@ -137,8 +178,8 @@ def _end(samples, start, stop, y, t, w, classes, total, pure, values, rows):
 
 @kernel(**OPTIONS)
 def _split(
-    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side, keys,
-    spare, count,
+    codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side,
+    keys, spare, count, bits,
 ):  # fmt: skip
     """(feature or -1, rank below the cut, rank above it, whether missing values go right) of a node's best split.
 
@@ -153,6 +194,14 @@ def _split(
         at, seen = at - 1, seen + 1
         f = order[pick]
         order[pick], order[at] = order[at], f
+        if 0 < bits.size <= 4 * (stop - start):  # or there are more words than samples to look at
+            good, under, above, below = _look_in_order(
+                ordered[0, f], codes[f], ordered[1, f], samples, start, stop, y, w, total, one_side, leaf, bits
+            )
+            lively |= below > 0
+            if good > best:
+                best, chosen, low, high, right = good, f, under, above, 2 * below <= stop - start
+            continue
         here, least, most, absent = 0, levels[f], np.int64(0), 0.0
         for c in range(one_side.shape[0]):
             one_side[c] = 0
@@ -217,18 +266,22 @@ def _between(numbers, low, high, missing):
 
 
 @kernel(**OPTIONS)
-def _drawn(state, shares, weights, w, times, samples):
+def _drawn(state, shares, guide, weights, w, times, samples):
     """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are.
 
     With `shares [n]`, the parts of 2^32 up to each sample, as many are drawn as there are, with replacement; without,
-    all are taken, with their weights.
+    all are taken, with their weights. `guide [n]` is where to look for the first number of each n-th of 2^32.
     """
     n, size, bootstrap = times.shape[0], 0, shares.shape[0] > 0
     for i in range(n):
         times[i] = 0 if bootstrap else 1
     if bootstrap:
         for _ in range(n):
-            times[np.searchsorted(shares, _below(state, 1 << 32), side="right")] += 1
+            number = _below(state, 1 << 32)
+            sample = guide[(number * n) >> 32]
+            while shares[sample] <= number:
+                sample += 1
+            times[sample] += 1
     for i in range(n):
         if times[i] > 0 and (bootstrap or weights[i] > 0):
             samples[size] = i
@@ -239,16 +292,17 @@ def _drawn(state, shares, weights, w, times, samples):
 
 @kernel(**OPTIONS)
 def grow(
-    codes, levels, numbers, y, t, weights, classes, look, leaf, deepest, shares, seeds,
+    codes, levels, numbers, ordered, y, t, weights, classes, look, leaf, deepest, shares, seeds,
     feature, threshold, left, value, missing_right, values, rows, roots, depths, bags,
 ):  # fmt: skip
     """Grow a tree for each seed, as long as there is room; returns (trees, nodes, rows of `values`).
 
     Inputs are `codes [d, n]`, ranks of a feature's `levels[f]` different values `numbers [d, n]`, or `levels[f]` where
-    it is missing. Labels are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has
-    `leaf` samples or more, and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children
-    of a node next to each other, right after left. `values` is filled from row `rows` on, which is `classes` at first.
-    `bags [trees, n]`, unless empty, gets how often a sample was drawn.
+    it is missing; `ordered [2, d, n]` has the samples in the order of a feature, and the place of each in it. Labels
+    are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has `leaf` samples or more,
+    and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children of a node next to each
+    other, right after left. `values` is filled from row `rows` on, which is `classes` at first. `bags [trees, n]`,
+    unless empty, gets how often a sample was drawn.
     """
     d, n = codes.shape
     state, times, samples = np.empty(1, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -258,12 +312,19 @@ def grow(
     total, one_side, ways = np.empty(max(1, classes)), np.empty(max(1, classes)), np.empty(n + 1, np.uint64)
     starts, stops = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     nodes, deep = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    guide = np.empty(shares.shape[0], np.int64)
+    for i in range(guide.shape[0]):
+        guide[i] = np.searchsorted(shares, ((i << 32) + n - 1) // n, side="right")
+    whole = classes > 0 and shares.shape[0] > 0  # counts: no order of adding them up changes a cut
+    for f in range(d):
+        whole &= np.int64(codes[f, ordered[0, f, n - 1]]) < levels[f]  # what is missing would come last
+    bits = np.zeros(-(-n // WORD) if whole else 0, np.uint64)
     free = 0
     for tree in range(seeds.shape[0]):
         if free + 2 * n > feature.shape[0] or rows + n > values.shape[0]:
             return tree, free, rows
         state[0] = seeds[tree]
-        size = _drawn(state, shares, weights, w, times, samples)
+        size = _drawn(state, shares, guide, weights, w, times, samples)
         if bags.size:
             for i in range(n):
                 bags[tree, i] = times[i]
@@ -279,8 +340,8 @@ def grow(
             if not pure and stop - start >= 2 * leaf and depth < deepest:
                 state[0] = way
                 chosen, low, high, right = _split(
-                    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total,
-                    one_side, keys, spare, count,
+                    codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks,
+                    total, one_side, keys, spare, count, bits,
                 )  # fmt: skip
             if chosen < 0:
                 feature[node], threshold[node], left[node], missing_right[node] = 0, np.inf, node, False

@@ -139,10 +139,11 @@ def grown(
         return Grown(_joined(list(chain.from_iterable(pool.map(some, jobs))), labels.classes), drawn)
 
 
-def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(ranks `[d, n]`, how many different values a feature has `[d]`, these in order `[d, n]`).
+def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(ranks `[d, n]`, how many different values a feature has `[d]`, these in order `[d, n]`, the inputs in order).
 
-    A missing value has the rank after all others.
+    A missing value has the rank after all others. The inputs in order are `[2, d, n]`: which they are, and the place of
+    each.
     """
     n, d = x.shape
     order = np.argsort(x, axis=0, kind="stable").T  # missing values last  [d, n]
@@ -156,9 +157,11 @@ def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     codes = np.empty((d, n), np.uint16 if n < 2**16 else np.uint32)
     np.put_along_axis(codes, order, rank.astype(codes.dtype), axis=1)
     numbers = np.zeros((d, n), np.float32)
-    rows, places = np.nonzero(new & there)
-    numbers[rows, rank[rows, places]] = ordered[rows, places]
-    return codes, levels.astype(np.int64), numbers
+    rows, first = np.nonzero(new & there)
+    numbers[rows, rank[rows, first]] = ordered[rows, first]
+    places = np.stack([order, np.empty_like(order)]).astype(codes.dtype)
+    np.put_along_axis(places[1], order, np.arange(n, dtype=codes.dtype)[None], axis=1)
+    return codes, levels.astype(np.int64), numbers, places
 
 
 def _joined(parts: list[tuple[np.ndarray, ...]], classes: int) -> Trees:
