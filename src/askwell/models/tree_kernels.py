@@ -4,19 +4,24 @@ A tree depends on nothing but the labelled inputs and its seed: not on the trees
 What is drawn at a node depends on the way there alone, so that nodes may be grown in any order (`plain_growing.py`).
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from askwell.compiling import kernel
 from askwell.information.vote_kernels import WORD, lowest
 from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
-__all__ = ["LANES", "ROWS", "cut_off", "grow", "set_cuts", "set_leaves", "spread_leaves", "walk"]
+__all__ = ["ROWS", "WORD", "grow", "sift", "spread_leaves", "walk"]
 
 WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
-LANES = 64  # inputs whose leaves are cut off together
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
+INDEX = ir.IntType(32)  # of a place in a vector
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -384,68 +389,105 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
                     out[first + i, tree] = value[at[i]]
 
 
+@intrinsic
+def _above(typing: Any, x: Any, place: Any, threshold: Any) -> Any:
+    """Which of the WORD numbers of an array from a place on are above a threshold, as bits."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.FloatType(), INDEX
+        vector = ir.VectorType(number, WORD)
+        own = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
+        own.align = 4
+        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        first = builder.insert_element(nothing, args[2], ir.Constant(lane, 0))
+        above = builder.fcmp_ordered(">", own, builder.shuffle_vector(first, nothing, everywhere))
+        return builder.bitcast(above, ir.IntType(WORD))
+
+    return types.uint64(x, types.intp, types.float32), code
+
+
+@intrinsic
+def _set_digit(typing: Any, codes: Any, place: Any, bits: Any, digit: Any, first: Any) -> Any:
+    """Set this digit of the WORD bytes of an array from a place on where these bits are set; the `first` one: anew."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.IntType(8), INDEX
+        vector = ir.VectorType(number, WORD)
+        zeros, everywhere = ir.Constant(vector, [0] * WORD), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer())
+        digits = builder.shuffle_vector(builder.insert_element(zeros, args[3], ir.Constant(lane, 0)), zeros, everywhere)
+        there = builder.select(builder.bitcast(args[2], ir.VectorType(ir.IntType(1), WORD)), digits, zeros)
+        before = builder.load(pointer)
+        before.align = 1
+        builder.store(builder.or_(builder.select(args[4], zeros, before), there), pointer).align = 1
+        return context.get_dummy_value()
+
+    return types.void(codes, types.intp, types.uint64, types.uint8, types.boolean), code
+
+
 @kernel(**OPTIONS)
-def set_leaves(roots, left, leaves, tree):
-    """How many leaves are below each node, to `leaves [nodes]`, and whose node it is, to `tree [nodes]`.
-
-    Returns the most that a tree has. Children stand after their parents.
-    """
-    for node in range(left.shape[0] - 1, -1, -1):
-        leaves[node] = 1 if left[node] == node else leaves[left[node]] + leaves[left[node] + 1]
-    most = 0
-    for k in range(roots.shape[0]):
-        tree[roots[k]], most = k, max(most, leaves[roots[k]])
-    for node in range(left.shape[0]):
-        if left[node] != node:
-            tree[left[node]] = tree[left[node] + 1] = tree[node]
-    return most
+def _turn(square):
+    """Turn over a square of bits, `square [WORD]`: bit j of word i and bit i of word j change places."""
+    size, mask = 32, np.uint64(0x00000000FFFFFFFF)
+    while size > 0:
+        shift = np.uint64(size)
+        for begin in range(0, WORD, 2 * size):
+            for i in range(begin, begin + size):
+                other = ((square[i] >> shift) ^ square[i + size]) & mask
+                square[i] ^= other << shift
+                square[i + size] ^= other
+        size //= 2
+        mask ^= mask << np.uint64(size)
 
 
 @kernel(**OPTIONS)
-def set_cuts(roots, feature, threshold, left, value, leaves, tree, first, cuts, thresholds, kept, says):
-    """The inner nodes of tree after tree, for `cut_off`; those of tree k are to stand from `first[k]` on.
+def sift(x, begin, inner, leaves, first, reach, squares, line, out):
+    """`walk` for trees of not too many nodes, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
 
-    A tree's leaves are counted from the left. `kept` of a node has a bit for each leaf but those below its left child,
-    `says [k, bits]` is what the leaves say.
+    WORD inputs go down a tree together: the inputs that come to a node are bits of a word, and the node, which compares
+    a whole vector, parts them in two. `inner` is (node, its left child, feature, threshold) of tree after tree, nodes
+    counted from the tree's root; tree k has those from `first[0, k]` on. `leaves` is (node, row): from `first[1, k]` on
+    the leaves of tree k or, where rows are bytes, from `first[1 + b, k]` on those whose row has the digit b. Such a
+    digit is a word as well, and WORD trees make a square of bits, which is turned over. `reach [nodes]`, `squares
+    [digits, WORD]`, none where rows are more than bytes, and `line [WORD]`, bytes, are scratch.
     """
-    begin, free = np.zeros(left.shape[0], np.int64), first.copy()
-    for node in range(left.shape[0]):
-        k, at = tree[node], begin[node]
-        if left[node] == node:
-            says[k, at] = value[node]
-            continue
-        below = leaves[left[node]]
-        begin[left[node]], begin[left[node] + 1] = at, at + below
-        gone = ((np.uint64(1) << np.uint64(below)) - np.uint64(1)) << np.uint64(at)
-        cuts[free[k]], thresholds[free[k]], kept[free[k]] = feature[node], threshold[node], ~gone
-        free[k] += 1
-
-
-@kernel(**OPTIONS)
-def cut_off(x, begin, first, cuts, thresholds, kept, says, bits, powers, out):
-    """`walk` for trees of few leaves, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
-
-    All nodes are looked at, in any order (Lucchese et al. 2015): one whose left side the input does not take cuts off
-    the leaves there, and the first that is left at the end is the input's. A node is a compare and an `and` of whole
-    vectors of inputs, which costs less than the few nodes on the way to a leaf, one by one. `bits [LANES]`, of as many
-    bits as `kept` has, and `powers [LANES]`, floats of the same size, are scratch.
-    """
-    n, kind, exponents = out.shape[0], bits.dtype.type, powers.view(bits.dtype)
-    digits, bias = (23, 127) if bits.itemsize == 4 else (52, 1023)
-    for start in range(0, n, LANES):
-        for k in range(first.shape[0] - 1):
-            for i in range(LANES):
-                bits[i] = ~kind(0)
-            for node in range(first[k], first[k + 1]):
-                own, most = x[cuts[node], begin + start : begin + start + LANES], thresholds[node]
-                keep = kept[node]
-                for i in range(LANES):
-                    bits[i] &= keep if own[i] > most else ~kind(0)
-            own_says = says[k]
-            for i in range(LANES):
-                powers[i] = bits[i] & (~bits[i] + kind(1))  # a power of two: its logarithm is its exponent
-            for i in range(min(LANES, n - start)):
-                out[start + i, k] = own_says[(exponents[i] >> kind(digits)) - kind(bias)]
+    node, child, cuts, thresholds = inner
+    leaf, row = leaves
+    (n, k), stride, digits = out.shape, x.shape[1], squares.shape[0]
+    flat, flat_out = x.reshape(x.size), out.reshape(out.size)
+    for start in range(0, n, WORD):
+        count = min(WORD, n - start)
+        for begun in range(0, k, WORD):
+            several = min(WORD, k - begun)
+            for t in range(several):
+                tree = begun + t
+                reach[0] = ~np.uint64(0) >> np.uint64(WORD - count)
+                for i in range(first[0, tree], first[0, tree + 1]):
+                    these = reach[node[i]]
+                    right = these & _above(flat, np.intp(cuts[i]) * stride + begin + start, thresholds[i])
+                    reach[child[i]], reach[child[i] + np.uint32(1)] = these ^ right, right
+                for b in range(digits):
+                    found = np.uint64(0)
+                    for i in range(first[1 + b, tree], first[1 + b, tree + 1]):
+                        found |= reach[leaf[i]]
+                    squares[b, t] = found
+                for i in range(first[1, tree], first[1, tree + 1] if digits == 0 else 0):
+                    these = reach[leaf[i]]
+                    while these != np.uint64(0):
+                        out[start + lowest(these), tree] = row[i]
+                        these &= these - np.uint64(1)
+            for b in range(digits):
+                _turn(squares[b])
+            for i in range(count if digits > 0 else 0):
+                place = (start + i) * k + begun
+                if several == WORD:
+                    for b in range(digits):
+                        _set_digit(flat_out, place, squares[b, i], np.uint8(1 << b), b == 0)
+                    continue
+                for b in range(digits):
+                    _set_digit(line, 0, squares[b, i], np.uint8(1 << b), b == 0)
+                for t in range(several):
+                    flat_out[place + t] = line[t]
 
 
 @kernel(**OPTIONS)

@@ -12,13 +12,13 @@ targets' variance that one label more is expected to explain is
     gain(i|S) = 1/2 sum_j w_j tr[(u_j' R u_i) W_i^-1 (u_i' R u_j)],   W_i = I - u_i' A A' u_i,
 
 half the mean chi-square where S is empty. Only G = sum_j w_j u_j u_j' is needed of the targets, and only two matrices
-[c-1, c-1] of a candidate: W_i, and H_i = u_i' R G R u_i. A label of which R G says N (R becomes R - N N') changes them by
+[c-1, c-1] of a candidate: W_i, and H_i = u_i' R G R u_i. A label that takes N N' from R changes them by
 
     e = u_i' N,   W_i -= e e',   H_i -= e y' + y e'   with y = u_i' R G N - e (N' G N) / 2,
 
-so a step is one product of all u_i with 2 (c - 1) columns. Noise is in it: asking a noisy question again counts a little, a copy of a
-sure one nothing. The gain serves as a discount of the score: a candidate is worth score_i gain(i|S) / gain(i|nothing),
-so the first choice is the score's own. A step costs O(n k c^2).
+so a step is one product of all u_i with 2 (c - 1) columns, O(n k c^2). Noise is in the gain: asking a noisy question
+again counts a little, a copy of a sure one nothing. The gain serves as a discount of the score: a candidate is worth
+score_i gain(i|S) / gain(i|nothing), so the first choice is the score's own.
 """
 
 from dataclasses import dataclass
