@@ -327,7 +327,7 @@ def _parts(trees: Trees, digits: int) -> tuple[Any, ...] | None:
     having = [is_leaf & (trees.value >> np.uint32(b) & np.uint32(1)).astype(bool) for b in range(digits)] or [is_leaf]
     some = [np.flatnonzero(which) for which in having]
     before = np.cumsum([0, *map(len, some)])
-    bounds = [*trees.roots, nodes]
+    bounds = np.append(trees.roots, nodes)
     first = [np.searchsorted(inner, bounds)] + [
         begun + np.searchsorted(which, bounds) for begun, which in zip(before, some, strict=False)
     ]
