@@ -56,8 +56,19 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
     "pyarrow": {"project/formats.py", "rows/parquet.py", "tables/reading.py"},
     "fsspec": {"rows/places.py"},
-    "numba": {"compiling.py", "information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
-    "llvmlite": {"information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
+    "numba": {
+        "compiling.py",
+        "information/pairs.py",
+        "information/vectors.py",
+        "information/vote_kernels.py",
+        "models/tree_kernels.py",
+    },
+    "llvmlite": {
+        "information/pairs.py",
+        "information/vectors.py",
+        "information/vote_kernels.py",
+        "models/tree_kernels.py",
+    },
 }
 MOST_LINES = 600
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
