@@ -59,8 +59,19 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         *(f"tables/{name}.py" for name in ("columns", "csv_files", "parquet_files")),
     },
     "fsspec": {"rows/places.py"},
-    "numba": {"compiling.py", "information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
-    "llvmlite": {"information/pairs.py", "information/vectors.py", "information/vote_kernels.py"},
+    "numba": {
+        "compiling.py",
+        "information/pairs.py",
+        "information/vectors.py",
+        "information/vote_kernels.py",
+        "models/tree_kernels.py",
+    },
+    "llvmlite": {
+        "information/pairs.py",
+        "information/vectors.py",
+        "information/vote_kernels.py",
+        "models/tree_kernels.py",
+    },
 }
 MOST_LINES = 600
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
