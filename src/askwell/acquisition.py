@@ -18,6 +18,7 @@ from askwell.arrays import Array, normalised_weights, plain, to_numpy
 from askwell.information import categorical, draws
 
 __all__ = [
+    "MEANINGS",
     "SCORES",
     "WEIGHTED",
     "Score",
@@ -134,6 +135,21 @@ SCORES: Mapping[str, Score] = MappingProxyType(
     }
 )
 """The scores that have a name. All but "random" give the same number whatever the rest of the pool."""
+
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "random": "any row, each as likely as any other: what the others have to beat",
+        "entropy": "where the prediction is least certain over all classes",
+        "margin": "where the two likeliest classes are closest",
+        "least_confidence": "where the likeliest class is least likely",
+        "bald": "disagreement of the draws: the label that tells most about the model itself",
+        "epig": "expected predictive information gain: the label that tells most about the targets",
+        "epig_corrected": "epig less what unrelated draws would give",
+        "epig_quadratic": "epig to second order: many targets cost no more than few",
+        "auto": "the default: epig about predictions that can still change, times margin",
+    }
+)
+"""What a score asks for, in a line."""
 
 
 def as_score(score: str | Score) -> Score:
