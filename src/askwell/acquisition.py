@@ -57,8 +57,9 @@ def auto(
     model can guess changes little by being answered. Both factors are EPIG's and margin sampling's own, without a
     constant to tune, and a candidate's score does not depend on the other candidates.
 
-    With `class_weights [c]`, what a wrong prediction of a class costs, EPIG and both margins are those of
-    `askwell.epig` and `askwell.margin` with them.
+    With `class_weights [c]`, what a wrong prediction of a class costs, EPIG and the targets' margins are those of
+    `askwell.epig` and `askwell.margin` with them: a prediction can change where the costs of being wrong are close.
+    The candidate's own margin stays: whether its answer can be guessed is a matter of p(y), whatever it costs.
 
     >>> split, lean, sure = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]
     >>> auto([split, lean, sure], [split, sure])
@@ -66,7 +67,7 @@ def auto(
     """
     opened = open_weights(target_probs, weights=weights, class_weights=class_weights)
     informed = categorical.epig(probs, target_probs, weights=opened, class_weights=class_weights)
-    return informed * categorical.margin(probs, class_weights=class_weights)
+    return informed * categorical.margin(probs)
 
 
 def open_weights(
@@ -197,7 +198,7 @@ def _name(score: Any) -> str | None:
 
 # ---- costs of errors -----------------------------------------------------------------------------------------------
 
-WEIGHTED = ("margin", "epig", "auto")
+WEIGHTED = ("epig", "auto")
 """The scores that heed costs of errors."""
 
 
@@ -214,8 +215,6 @@ class Weighted:
 
     def __call__(self, probs: Array, target_probs: Array | None, /, *, weights: Array | None, rng: Any) -> np.ndarray:
         """Scores `[n]`, as any score gives them."""
-        if self.name == "margin":
-            return np.asarray(categorical.margin(probs, class_weights=self.class_weights), np.float64)
         score = _about_targets(_TARGETS[self.name], class_weights=self.class_weights)
         return score(probs, target_probs, weights=weights, rng=rng)
 

@@ -28,7 +28,7 @@ FIRST_ROWS = 2000  # candidates looked at for the first questions
 @final
 @dataclass(frozen=True)
 class Explanation:
-    """Why an item is worth asking, or not. Where errors have costs, all but belief and BALD is weighted by them."""
+    """Why an item is worth asking, or not. Where errors have costs, what it tells about targets is weighted by them."""
 
     item: Any
     label: Any  # what was told, or None
@@ -114,7 +114,7 @@ class Knowledge:
             label=label,
             belief=_named(classes, probs[0]),
             score=float(epig(probs, target_probs, weights=weights, class_weights=costs)[0]),
-            margin=float(margin(probs, class_weights=costs)[0]),
+            margin=float(margin(probs)[0]),
             about_open=float(epig(probs, target_probs, weights=opened, class_weights=costs)[0]),
             bald=float(bald(probs)[0]),
             informs=tuple((int(target), float(pairs[target])) for target in order),

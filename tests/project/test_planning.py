@@ -94,7 +94,7 @@ def test_gain_per_cost_decides():
     assert positions(plan(labels, cost=np.full(300, 7.0))) == positions(plan(labels))
 
 
-@pytest.mark.parametrize("score", ["margin", "epig", "auto"])
+@pytest.mark.parametrize("score", ["epig", "auto"])
 def test_costs_of_errors_rank_the_queue(score):
     labels, costs = labels_of(range(20)), {"up": 30.0}
     weighing = weighted(score, costs, CLASSES)
@@ -104,8 +104,7 @@ def test_costs_of_errors_rank_the_queue(score):
     assert positions(found) != positions(plan(labels, score=score))
     free = np.ones(300, bool)
     free[:20] = False
-    batch = "top" if score == "margin" else "joint"
-    ahead = known.choose(weighing, batch, 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
+    ahead = known.choose(weighing, "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
     assert positions(found)[:12] == [place for place, _ in ahead]
     first = found.queue[0]
     pairs = askwell.pairwise_epig(

@@ -209,7 +209,7 @@ def _ranked(
     order = order[free[positions[order]]][: max(room, SHORTLIST)]
     positions, worth = positions[order], worth[order]
     head = np.arange(ahead)
-    if (score.name if isinstance(score, Weighted) else score) in ("epig", "auto"):
+    if isinstance(score, Weighted) or score in ("epig", "auto"):
         few = slice(0, max(SHORTLIST, 4 * ahead))
         given = Candidates(worth[few], question.predict(positions[few]), *batch_targets(question, score))
         head = select("joint", given, ahead, rng=rng)
