@@ -33,6 +33,7 @@ FIGURES = {
     "example_gp": "example_gp:FIGURE",
     "tables": "tables:FIGURE",
     "published": "published:FIGURE",
+    "costs": "costs:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 
