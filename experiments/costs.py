@@ -183,7 +183,7 @@ def draw(results: Results) -> Any:
 
     looks = {"margin": "#8a1fd6", "epig": "#0068b3", "auto": "#134e46"}
     settings = results.names("setting")
-    figure = Drawing(figsize=(9, 3.6), layout="constrained", facecolor="white")
+    figure = Drawing(figsize=(9, 4.6), layout="constrained", facecolor="white")
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     for axes, (measure, words) in zip(panels, MEASURES.items(), strict=True):
         for place, (score, colour) in enumerate(looks.items()):
