@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test test-label-studio versions soak bench docs format clean
 
-demo: .venv/core ## the whole loop on bundled data: random, BALD and EPIG side by side
+demo: .venv/core ## the whole loop on bundled data: random, BALD, EPIG and the default side by side
 	$(BIN)/askwell demo
 
 test: .venv/dev .venv/postgres .venv/browser ## lint, types, layers, tests with warnings as errors, executed docs
@@ -50,7 +50,7 @@ clean:
 # torch is pinned here, not in pyproject.toml: the tests want one known build, users bring their own.
 .venv/dev: pyproject.toml | .venv/pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet -e ".[torch,web,postgres,parquet,remote,label-studio,ray,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[torch,web,postgres,remote,label-studio,ray,dev]"
 	touch $@ .venv/core
 
 # A PostgreSQL server for the tests of the team store; where none can be installed those tests say so and are skipped.

@@ -1,7 +1,8 @@
-"""Pools that do not fit in memory: the ten best of 10^5 to 10^7 rows in Parquet, here, in processes, and with Ray.
+"""Pools that do not fit in memory: the ten best of 10^5 to 10^8 rows in Parquet, here, in processes, and with Ray.
 
 `python -m benchmarks.bench_scale [--rows 1000000] [--folder DIR]` writes the pools (about 2 GB for 10^7 rows) into a
-folder, where the next run finds them, and measures each case in a fresh process; all of it takes long.
+folder, where the next run finds them, and measures each case in a fresh process; all of it takes long. The 10^8 rows
+are the files of the 10^7 ten times over, by links: `--linked` measures them alone.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from askwell.seeds import rng_for
 from benchmarks.measure import MIB, ROOT, Row, row
 
 SIZES = (10**5, 10**6, 10**7)
+LINKED = 10**8  # rows, in links
 FEW = 10**4  # rows for a net, which takes far longer
 TIMES = 3  # each case in this process, one model after the other: the run with the median time counts
 AGAINST_RAY = 10**7  # rows at most: with fewer, little but the start of Ray is compared
@@ -54,6 +56,18 @@ def write_pool(folder: Path, size: int) -> Path:
             Table.from_pydict(columns), unfinished, row_group_size=GROUP, compression="none", use_dictionary=False
         )
         unfinished.rename(file)
+    return place
+
+
+def linked_pool(folder: Path) -> Path:
+    """A folder whose files are those of the largest pool, each so many times: as many bytes to read, and ties."""
+    place = folder / f"rows-{LINKED}"
+    place.mkdir(parents=True, exist_ok=True)
+    for file in sorted(write_pool(folder, SIZES[-1]).iterdir()):
+        for copy in range(LINKED // SIZES[-1]):
+            link = place / f"copy-{copy}-{file.name}"
+            if not link.exists():
+                link.symlink_to(file.resolve())
     return place
 
 
@@ -107,7 +121,7 @@ def watched(**case: Any) -> dict[str, Any]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src"))), "ASKWELL_COMPILE": "wait"},
     ) as child:
         seen, stop = _Seen(), threading.Event()
         watcher = threading.Thread(target=seen.watch, args=(child.pid, stop))
@@ -182,6 +196,13 @@ def rows(most: int = SIZES[-1], folder: Path = CACHE) -> Iterator[Row]:
                 yield _speed(model, size, "ray:2", ray, first)
                 yield _overhead(model, size, ray, local)
     yield from _goals(here, sizes)
+    if most >= SIZES[-1]:
+        yield from linked(folder)
+
+
+def linked(folder: Path = CACHE) -> Iterator[Row]:
+    got = watched(pool=str(linked_pool(folder)), model="linear", engine=None)
+    yield _speed("linear", LINKED, "here", got)
 
 
 def _speed(model: str, size: int, engine: str, got: dict[str, Any], first: dict[str, Any] | None = None) -> Row:
@@ -242,6 +263,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_scale", description=__doc__)
     parser.add_argument("--rows", type=int, default=SIZES[-1], help="of the largest pool")
     parser.add_argument("--folder", type=Path, default=CACHE, help="for the pools")
+    parser.add_argument("--linked", action="store_true", help="the 10^8 rows alone")
     asked = parser.parse_args()
-    for line in rows(asked.rows, asked.folder):
+    for line in linked(asked.folder) if asked.linked else rows(asked.rows, asked.folder):
         print("\n".join(f"{key:9} {value}" for key, value in line.items()), end="\n\n", flush=True)

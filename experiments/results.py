@@ -81,13 +81,16 @@ class Runs:
         """Write one step down: a line is there whole or, at the very end of the file, torn."""
         self._append(job, row)
 
-    def results(self, jobs: Iterable[Job], columns: Sequence[str]) -> "Results":
-        """What the runs of these jobs have found so far, these columns of it."""
+    def results(
+        self, jobs: Iterable[Job], columns: Sequence[str], *, known: Mapping[Job, Row] | None = None
+    ) -> "Results":
+        """What the runs of these jobs have found so far, these columns of it; `known` are runs of one step."""
         rows = []
         for job in jobs:
             file = self.folder / job.file_name
             lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
-            rows += [(*job, *(json.loads(line)[name] for name in columns)) for line in lines]
+            steps = [known[job]] if known and job in known else map(json.loads, lines)
+            rows += [(*job, *(step[name] for name in columns)) for step in steps]
         return Results.of((*KEYS, *columns), rows)
 
     def _append(self, job: Job, row: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from askwell.engines import as_engine
 from askwell.workers import Tell, work
 from experiments.figure import Effort, Figure, Terms
-from experiments.results import Job, Results, Runs, read_results, write_results
+from experiments.results import KEYS, Job, Results, Row, Runs, read_results, write_results
 
 __all__ = ["FIGURES", "Outcome", "figure_named", "redraw", "reproduce"]
 
@@ -32,6 +32,7 @@ FIGURES = {
     "mnist_beyond": "beyond:FIGURE",
     "example_gp": "example_gp:FIGURE",
     "tables": "tables:FIGURE",
+    "start": "start:FIGURE",
     "published": "published:FIGURE",
     "costs": "costs:FIGURE",
 }
@@ -85,24 +86,42 @@ def reproduce(
     each step. A run that fails takes no other down; what is wrong with it is said at the end.
     """
     terms = figure.terms(effort, options or {})
-    jobs = figure.jobs(terms, seeds=seeds)
+    jobs, known = figure.jobs(terms, seeds=seeds), _known(figure, terms, out)
     if not jobs:
         raise ValueError(f"{figure.name} has no runs with the effort {effort!r}. Try another.")
     runs = Runs(out / "runs" / (figure.family or figure.name) / terms.name)
-    count = _Count(figure, terms, jobs, processes, told or (lambda line: None))
+    todo = [job for job in jobs if job not in known]
+    count = _Count(figure, terms, todo, processes, told or (lambda line: None))
     with _data_from(data):
         where = partial(work, processes=processes) if engine is None else as_engine(engine).run
-        faults = where(partial(_run, figure, terms, runs), jobs, told=count.take)
-    wrong = [(job, fault) for job, fault in zip(jobs, faults, strict=True) if fault is not None]
+        faults = where(partial(_run, figure, terms, runs), todo, told=count.take)
+    wrong = [(job, fault) for job, fault in zip(todo, faults, strict=True) if fault is not None]
     if wrong:
         job, fault = wrong[0]
         raise RuntimeError(
             f"{len(wrong)} of {len(jobs)} runs of {figure.name} failed; the first, {', '.join(map(str, job))}: "
             f"{fault.text}\n{fault.trace}"
         )
-    results = runs.results(jobs, figure.columns)
+    results = runs.results(jobs, figure.columns, known=known)
     write_results(results, _table(figure, terms, out))
     return redraw(figure, effort=effort, options=options, out=out)
+
+
+def _known(figure: Figure, terms: Terms, out: Path) -> dict[Job, Row]:
+    """The runs of one step that stand in the figure's table already: they need not be done again."""
+    try:
+        table = read_results(_table(figure, terms, out))
+    except ValueError:
+        return {}
+    if any(name not in table.columns for name in figure.columns):
+        return {}
+    rows = zip(*(table[name].tolist() for name in (*KEYS, *figure.columns)), strict=True)
+    single = {setting.name for setting in figure.settings if setting.steps.get(terms.effort) == 1}
+    return {
+        Job(*row[: len(KEYS)]): dict(zip(figure.columns, row[len(KEYS) :], strict=True))
+        for row in rows
+        if row[0] in single
+    }
 
 
 def redraw(

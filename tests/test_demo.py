@@ -55,7 +55,7 @@ def test_the_whole_demonstration_at_toy_size(tmp_path):
     said = []
     report = run_demo(seeds=[0], budget=9, folder=tmp_path / "out", processes=1, echo=said.append)
     found, digits = Simulation.load(tmp_path / "out" / "result.json"), redundant_digits(0)
-    assert [trace.score for trace in found.traces] == ["random", "bald", "epig"]
+    assert [trace.score for trace in found.traces] == ["random", "bald", "epig", "auto"]
     assert {trace.labels for trace in found.traces} == {(6, 7, 8, 9)}
     assert {trace.questions[:6] for trace in found.traces} == {tuple(digits.first_labels(rng_for(0, 0, "initial")))}
     assert "800 handwritten digits" in said[0]

@@ -1,7 +1,7 @@
 """A demonstration: the paper's "redundant" setting on handwritten digits that come with scikit-learn.
 
 Anybody can label anything, but only 1s and 7s will ever have to be told apart. Random and BALD spend most labels on
-other digits; EPIG looks at the targets, and asks for what matters.
+other digits; EPIG looks at the targets, and asks for what matters. So does the default score, "auto".
 """
 
 import os
@@ -27,7 +27,7 @@ __all__ = ["RedundantDigits", "redundant_digits", "run_demo"]
 
 TASK = (1, 7)
 CLASSES = ("1", "7", "neither")
-SCORES = ("random", "bald", "epig")
+SCORES = ("random", "bald", "epig", "auto")
 POOL, TARGETS, TEST = 80, 40, 59  # images of each digit; the last two of 1 and 7 only
 SHOWN = 24  # first questions in the report
 TITLE = "Which digits are worth a label?"
@@ -133,10 +133,11 @@ def _introduction(digits: RedundantDigits, seeds: Sequence[int], budget: int) ->
         f"{TITLE}\n\n"
         f"A pool of {len(digits.x)} handwritten digits, {POOL} of each. A label says 1, 7 or neither, and costs.\n"
         f"The model will only meet 1s and 7s; {len(digits.targets)} such images, unlabelled, are the targets.\n"
-        f"Which images are worth a label? Three answers, {budget} labels each, {len(seeds)} times:\n\n"
+        f"Which images are worth a label? Four answers, {budget} labels each, {len(seeds)} times:\n\n"
         "  random  any\n"
         "  BALD    those that tell most about the model\n"
         "  EPIG    those that tell most about predictions on the targets\n"
+        "  auto    the default: EPIG about predictions that can still change, times the margin\n"
     )
 
 
@@ -146,7 +147,8 @@ def _story(digits: RedundantDigits) -> str:
         "meet 1s and 7s. A person can label an image as 1, 7 or neither, and each label costs.\n\n"
         "Random chooses blindly. BALD asks for what tells most about the model, and so learns about all digits. EPIG "
         f"is shown {len(digits.targets)} unlabelled images of the kind the model will meet, and asks for what tells "
-        "most about predictions on them.\n\n"
+        "most about predictions on them. Auto, the default, does so where predictions can still change, and prefers "
+        "images whose own label is open.\n\n"
         "All are judged on other 1s and 7s, where “neither” is always wrong. It is nearly all that random and BALD get "
         "wrong: every label of another digit makes a model readier to say it, so accuracy falls before it rises. "
         + ONE_SPLIT

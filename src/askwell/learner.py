@@ -87,6 +87,7 @@ class Learner:
         )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Knowledge] | None = None
+        self._places: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
         self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
@@ -279,7 +280,10 @@ class Learner:
         return items
 
     def _position(self, item: str) -> int:
-        return self._pool.position(id_of(item))
+        place = self._places.get(item)
+        if place is None:
+            place = self._places[item] = self._pool.position(id_of(item))
+        return place
 
     def _id(self, item: str) -> Any:
         return self._pool.ids[self._position(item)]

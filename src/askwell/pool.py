@@ -14,7 +14,7 @@ import numpy as np
 
 from askwell.arrays import plain, take
 from askwell.models.inputs import check_table, count
-from askwell.rows import open_rows
+from askwell.rows import Rows, open_rows
 from askwell.rows.places import is_url
 
 __all__ = ["Pool", "as_pool", "plain"]
@@ -57,11 +57,12 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
     """A pool over an array, a data frame, a list of inputs, a dict of arrays, or the path of a table or a saved array.
 
     A folder, a glob or a URL is a pool that stays in its files (`askwell.rows.open_rows`). Ids are `ids`, else the
-    frame's index, else row numbers; they must all be different.
+    frame's index, else row numbers: those of a table in a file are the numbers that the file gives them, as everywhere
+    (a CSV's first row of values is 2), all others count from 0. They must all be different.
     """
     if isinstance(pool, Pool):
         return pool
-    x = _opened(pool) if isinstance(pool, str | Path) else pool
+    x, numbers = _opened(pool) if isinstance(pool, str | Path) else (pool, None)
     check_table(x, name="pool")
     if not hasattr(x, "__len__") and not hasattr(x, "shape"):
         raise ValueError(
@@ -76,9 +77,13 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
             f"pool must have one row per input, but it is a plain list of {n} numbers. "
             "Try pool.reshape(-1, 1) if each input is one number."
         )
-    if ids is None and not hasattr(x, "iloc"):
-        return Pool(x, range(n), _Counted(n))
-    given = ids if ids is not None else x.index
+    if isinstance(x, Rows):
+        numbers = x.numbers
+    elif numbers is None:
+        numbers = range(n)
+    if ids is None and isinstance(numbers, range) and not hasattr(x, "iloc"):
+        return Pool(x, numbers, _Counted(numbers))
+    given = ids if ids is not None else x.index if hasattr(x, "iloc") else numbers
     known = tuple(plain(item) for item in given)
     if len(known) != n:
         raise ValueError(f"ids must have one id per input, but there are {len(known)} ids and {n} inputs.")
@@ -94,14 +99,14 @@ def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
 
 @final
 class _Counted(Mapping[Any, int]):
-    """Row numbers and their places, which are the same."""
+    """Row numbers, which follow each other, and their places."""
 
-    def __init__(self, n: int) -> None:
-        self._rows = range(n)
+    def __init__(self, rows: range) -> None:
+        self._rows = rows
 
     def __getitem__(self, item: Any) -> int:
         if isinstance(item, int | float) and item in self._rows:
-            return int(item)
+            return int(item) - self._rows.start
         raise KeyError(item)
 
     def __iter__(self) -> Iterator[int]:
@@ -111,15 +116,16 @@ class _Counted(Mapping[Any, int]):
         return len(self._rows)
 
 
-def _opened(path: str | Path) -> Any:
-    """What the file holds: a saved array, or the numeric and encoded columns of a table."""
+def _opened(path: str | Path) -> tuple[Any, Sequence[int] | None]:
+    """What the file holds, a saved array or the encoded columns of a table; and the numbers of its rows."""
     file = Path(path)
     if file.is_dir() or is_url(str(path)) or (not file.exists() and has_magic(str(path))):
-        return open_rows(path)
+        return open_rows(path), None
     if not file.exists():
         raise ValueError(f"pool must be the path of a file, but {str(path)!r} does not exist.")
     if file.suffix == ".npy":
-        return np.load(file, mmap_mode="r", allow_pickle=False)
+        return np.load(file, mmap_mode="r", allow_pickle=False), None
     from askwell.tables import encoded, read_table
 
-    return encoded(read_table(file)).x
+    table = read_table(file)
+    return encoded(table).x, table.numbers

@@ -40,7 +40,8 @@ def test_a_log_file_gets_lines_about_progress(tmp_path, monkeypatch):
     done = called("heatmaps", "--quick", "--processes", 1, "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert "steps, " in done.stderr
-    assert all(line.startswith("heatmaps: ") for line in done.stderr.splitlines())
+    lines = [line for line in done.stderr.splitlines() if "compiling" not in line]  # once per installation
+    assert all(line.startswith("heatmaps: ") for line in lines)
 
 
 def test_choices_are_listed():

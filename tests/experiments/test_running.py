@@ -145,3 +145,27 @@ def test_the_readme_says_what_the_results_say(name):
     assert f"<!-- {name} -->\n\n{verdict.read_text()}\n<!-- /{name} -->" in PAGE.read_text()
     assert f"(results/{name}.png)" in PAGE.read_text()
     assert figure_named(name).verdict(read_results(OUT / f"{name}.csv")) + "\n" == verdict.read_text()
+
+
+def test_runs_of_one_step_that_stand_in_the_table_are_not_done_again(tmp_path):
+    def once(job, terms, past):
+        assert not past
+        yield {"labels": 1, "accuracy": 0.5 + 0.1 * job.seed, "log_loss": 0.1}
+
+    def toy_of(run):
+        once_each = {"standard": 1}
+        settings = (Setting("a", ("random", "epig"), {"standard": 2}, once_each),)
+        return dataclasses.replace(toy("epig"), settings=settings, run=run)
+
+    reproduce(toy_of(once), processes=1, out=tmp_path, seeds=1)
+    first = (tmp_path / "toy.csv").read_text().splitlines()
+    shutil.rmtree(tmp_path / "runs")  # as in another checkout, which has the table only
+
+    def others(job, terms, past):
+        assert job.seed == 1, "this one was done before"
+        yield from once(job, terms, past)
+
+    reproduce(toy_of(others), processes=1, out=tmp_path)
+    again = (tmp_path / "toy.csv").read_text().splitlines()
+    assert len(again) == 1 + 2 * 2
+    assert set(first) <= set(again)

@@ -46,6 +46,15 @@ def test_counts_are_the_definition(rng, dtype, draws, classes):
     np.testing.assert_allclose(epig(probs, targets, weights=weights), weighted, rtol=2e-7, atol=1e-14)
 
 
+@pytest.mark.parametrize("draws", [1, 63, 64, 65, 500])
+@pytest.mark.parametrize("classes", [2, 3, 32, 33, 300])
+def test_votes_are_counted_by_words(rng, draws, classes):
+    codes = rng.integers(0, classes, (9, draws)).astype(code_type(classes))
+    for given in (codes, np.asfortranarray(codes)):
+        some = Votes(given, classes)
+        np.testing.assert_array_equal(compiled.vote_counts(some), some.counts)
+
+
 @pytest.mark.parametrize("m", [1, 100, 300])  # one block, and several of which the last is not full
 def test_votes_among_others_score_as_alone(rng, m):
     """To the bit, and whether a block of targets is all votes or not."""

@@ -303,6 +303,8 @@ def test_numbers_as_scikit_learns_in_distribution(rng):
         (100, 3, 3, {"deepest": 3}),
         (30, 2, 4, {"ties": True}),
         (50, 3, 3, {"weights": True}),
+        (900, 6, 3, {"ties": True, "weights": True}),
+        (700, 4, 2, {}),
     ],
 )
 def test_numpy_grows_the_same_trees(rng, monkeypatch, n, d, classes, options):
@@ -325,15 +327,16 @@ def test_numpy_grows_the_same_trees(rng, monkeypatch, n, d, classes, options):
 @pytest.mark.parametrize("labels", [1, 2, 40, 90, 400])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
-def test_leaves_that_are_left_are_those_walked_to(labels, missing, n, monkeypatch):
-    """Trees of one leaf, of few, and of more than 32 and 64; `never` walks."""
-    rng = rng_for(0, labels, "cut off")
+@pytest.mark.parametrize(("classes", "leaf"), [(2, 1), (3, 1), (12, 1), (3, 4), (0, 2)])
+def test_inputs_are_sifted_to_the_leaves_they_walk_to(labels, missing, n, classes, leaf, monkeypatch):
+    """Trees of one leaf, of few and of many, a word of them and some; rows of a byte and of more. `never` walks."""
+    rng = rng_for(0, labels, "sift")
     x, seen = rng.normal(size=(n, 5)).astype(np.float32), rng.normal(size=(labels, 5)).astype(np.float32)
     if missing:
         x[rng.random(x.shape) < 0.2], seen[rng.random(seen.shape) < 0.2] = np.nan, np.nan
-    y = rng.integers(3, size=labels)
-    given = Labels.of_classes(y, 3, np.ones(labels))
-    trees = grown(seen, given, seeds=np.arange(20, dtype=np.uint64), look=2).trees
+    y = rng.integers(max(1, classes), size=labels)
+    given = Labels.of_classes(y, classes, np.ones(labels)) if classes else Labels.of_numbers(rng.normal(size=labels))
+    trees = grown(seen, given, seeds=np.arange(70, dtype=np.uint64), look=2, leaf=leaf).trees
     rows = []
     for mode in ("wait", "never"):
         monkeypatch.setenv("ASKWELL_COMPILE", mode)

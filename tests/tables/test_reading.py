@@ -2,11 +2,14 @@
 
 import datetime
 import json
+import subprocess
 import sys
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from askwell.tables import read_table
 
@@ -87,8 +90,6 @@ def test_ids_of_json_numbers_are_as_written(tmp_path):
 
 
 def test_ids_of_parquet_are_exact(tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="pip install 'askwell[parquet]'")
-    parquet = pytest.importorskip("pyarrow.parquet")
     for column, ids in [
         (pa.array([2**63 + 1, 2**63 + 2, 5], pa.uint64()), (2**63 + 1, 2**63 + 2, 5)),
         (pa.array([Decimal(2**53 + 1), Decimal(2**53)], pa.decimal128(20, 0)), (2**53 + 1, 2**53)),
@@ -104,8 +105,6 @@ def test_ids_of_parquet_are_exact(tmp_path):
 
 
 def test_a_null_beside_a_large_number_is_only_a_gap(tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="pip install 'askwell[parquet]'")
-    parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"a": pa.array([2**60 + 1, None]), "b": ["x", "y"]}), tmp_path / "a.parquet")
     table = read_table(tmp_path / "a.parquet")
     np.testing.assert_array_equal(table.columns["a"], [2.0**60, np.nan])
@@ -217,8 +216,6 @@ def test_a_whole_number_beyond_all_floats_is_text(tmp_path):
 
 
 def test_parquet(tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="pip install 'askwell[parquet]'")
-    parquet = pytest.importorskip("pyarrow.parquet")
     noon = datetime.datetime(2024, 1, 31, 12)
     columns = {
         "i": pa.array([1, 2], pa.int8()),
@@ -259,7 +256,13 @@ def test_parquet(tmp_path):
         read_table(tmp_path / "c.parquet")
 
 
-def test_parquet_without_its_package(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"askwell\[parquet\]"):
-        read_table(write(tmp_path / "a.parquet", "PAR1"))
+def test_arrow_is_loaded_by_the_first_table_and_not_before(tmp_path):
+    path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+    lines = [
+        "import sys, askwell, askwell.tables, askwell.project, askwell.cli",
+        "print('pyarrow' in sys.modules)",
+        "askwell.tables.read_table(sys.argv[1])",
+        "print('pyarrow' in sys.modules)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines), path], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

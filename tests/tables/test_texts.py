@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from askwell.tables import texts
 from askwell.tables.texts import fit_texts, in_one_unit, is_prose, is_wordy
 
 PROSE = [f"message number {i} about something else" for i in range(30)]
@@ -39,3 +40,20 @@ def test_one_unit_is_that_of_the_rows_it_was_learnt_from():
     unit = in_one_unit(x)
     assert np.isclose(np.square(unit(x)).mean(), 1)
     assert np.isfinite(in_one_unit(np.ones((3, 2)))(np.ones((1, 2)))).all()
+
+
+def test_many_texts_are_learnt_from_by_a_sample_of_each_part(monkeypatch):
+    pool = [f"from{i % 7} a letter about{i % 5}" for i in range(400)]
+    whole, _ = fit_texts(pool)
+    monkeypatch.setattr(texts, "LEARNT", 60)
+    encode, note = fit_texts(pool, ["only targets say zebra", "zebra again and again"])
+    assert "learnt from 62 of 402 texts" in note
+    assert np.linalg.norm(encode(["zebra"])) > 0
+    found = encode(pool)  # some at a time
+    np.testing.assert_allclose(found, np.concatenate([encode([text]) for text in pool]), atol=1e-12)
+    assert found.shape[0] == whole(pool).shape[0] == 400
+    likeness = found @ found.T
+    expected = whole(pool) @ whole(pool).T
+    assert np.corrcoef(likeness.ravel(), expected.ravel())[0, 1] > 0.95
+    unit = in_one_unit(found)
+    assert np.isclose(np.square(unit(found)).mean(), 1, rtol=1e-5)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["score"]
 
+LIKE = 2_000  # rows of the pool that say in which units its columns are
+
 
 @click.command()
 @click.argument("pool")
@@ -82,6 +84,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
 
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     """The pool's rows, and the question what is worth asking of them."""
+    from askwell.models.names import model_named
     from askwell.rows import open_rows
     from askwell.scoring import Question
     from askwell.seeds import rng_for
@@ -97,11 +100,19 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
         row = int(np.argwhere(~np.isfinite(x))[0, 0])
         raise ValueError(f"{table.place(row)}: a number is missing. Fill in missing values first.")
     y = label_column(table, asked["label"])
-    model = _model(asked["model"])
+    model = model_named(asked["model"], _some(rows, LIKE))
     posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
     near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
-    every = Question(posterior, near).some(asked["most_targets"])
-    return rows, Question(posterior, rows, near[every], rng=partial(rng_for, asked["seed"], 0))
+    targets = _some(near, asked["most_targets"])
+    return rows, Question(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
+
+
+def _some(rows: Any, most: int) -> np.ndarray:
+    """At most so many rows, evenly spread over a few chunks of the files."""
+    from askwell.scoring import Question
+
+    found: np.ndarray = rows[Question(None, rows).some(most)]  # type: ignore[arg-type]
+    return found
 
 
 def _numbers(table: "Table", name: str) -> np.ndarray:
@@ -125,16 +136,6 @@ def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) ->
     named = {str(label): label for label in classes}
     known = {named.get(label, label): cost for label, cost in costs.items()}
     return weighted(name, checked_class_weights(known, score=name, classes=classes), classes)
-
-
-def _model(name: str) -> Any:
-    if name == "linear":
-        from askwell.models.linear import LinearModel
-
-        return LinearModel(draws=100)
-    from askwell.models.forest import forest
-
-    return forest(trees=100)
 
 
 def _said(report: Any, rows: Any) -> str:

@@ -186,13 +186,9 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
 
 def _model(name: str | None, task: Labelled) -> Any:
     """The model asked for, else the one that a project would have."""
-    if name == "linear" or (name is None and task.texts):
-        from askwell.project.folder import linear_model
+    from askwell.models.names import model_named
 
-        return linear_model(task.x, alike=task.alike)
-    from askwell.models.forest import forest
-
-    return forest()
+    return model_named(name or ("linear" if task.texts else "forest"), task.x, alike=task.alike)
 
 
 # ---- what is printed and written ----

@@ -215,9 +215,7 @@ def _need_targets(target_probs: Array) -> None:
 def _marginal(probs: Array, log: bool) -> tuple[Any, Array, Array]:
     """The namespace, the beliefs, and p(y|x) = mean_k p(y|x, theta_k) as float64 [n, c]."""
     if isinstance(probs, Votes):
-        fast = hot_loop(seconds=MEAN_SECONDS * probs.codes.size * probs.classes)
-        counts = probs.counts if fast is None else fast.vote_counts(probs)
-        return np, probs, counts / probs.shape[1]
+        return np, probs, vote_shares(probs)
     xp, (probs,) = check_probs(probs=probs, log=log, values=False)
     host = as_numpy(probs)
     if host is not None and host.size and (fast := hot_loop(seconds=MEAN_SECONDS * host.size)) is not None:
@@ -225,6 +223,13 @@ def _marginal(probs: Array, log: bool) -> tuple[Any, Array, Array]:
         return xp, probs, xp.asarray(np.concatenate(means))
     check_probs(probs=probs, log=log)
     return xp, probs, xp.sum(_plain(xp, probs, log), axis=1, dtype=xp.float64) / probs.shape[1]
+
+
+def vote_shares(votes: Votes) -> np.ndarray:
+    """p(y|x) = mean_k p(y|x, theta_k) of votes, as float64 [n, c]."""
+    fast = hot_loop(seconds=MEAN_SECONDS * votes.codes.size * votes.classes)
+    shares: np.ndarray = (votes.counts if fast is None else fast.vote_counts(votes)) / votes.shape[1]
+    return shares
 
 
 def _entropy(xp: Any, marginal: Array) -> Array:

@@ -274,8 +274,8 @@ def _score(
 
 def vote_counts(votes: Votes) -> np.ndarray:
     """How many draws vote for each class, `[n, c]`."""
-    counts = np.empty((len(votes), votes.classes), np.int64)
-    _each_chunk(votes.codes, len(votes), lambda span: vote_kernels.count(votes.codes[span], counts[span]))
+    counts, codes = np.empty((len(votes), votes.classes), np.int64), np.ascontiguousarray(votes.codes)
+    _each_chunk(codes, len(votes), lambda span: vote_kernels.count(codes[span], counts[span]))
     return counts
 
 

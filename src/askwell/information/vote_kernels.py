@@ -23,10 +23,11 @@ from numba.extending import intrinsic
 from askwell.compiling import kernel
 from askwell.information.votes import LANES
 
-__all__ = ["WORD", "codes_of", "count", "pack", "score"]
+__all__ = ["WORD", "codes_of", "count", "lowest", "pack", "score"]
 
 WORD = 64  # draws in a word of bits
 DRAW_BY_DRAW = 1.7  # votes per class of a target below which a group is counted draw by draw: measured
+BY_BITS = 32  # classes up to which votes for each are counted by bits
 SPARSE = 32  # of so many classes a group reaches one: then its counts are wiped one by one
 IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
 
@@ -60,7 +61,7 @@ def _equal(typing: Any, codes: Any, place: Any, vote: Any) -> Any:
 
 
 @intrinsic
-def _first(typing: Any, word: Any) -> Any:
+def lowest(typing: Any, word: Any) -> Any:
     """The place of the lowest bit that is set."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -82,19 +83,25 @@ def codes_of(probs, index, codes):
 
 @kernel(**IN_ORDER)
 def count(codes, counts):
-    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`."""
-    draws, two = codes.shape[1], counts.shape[1] == 2
+    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`.
+
+    Of few classes by bits: the draws that vote for a class, a word at a time, and the others for the first one.
+    """
+    draws, classes = codes.shape[1], counts.shape[1]
+    words = draws // WORD if classes <= BY_BITS else 0
     for i in range(codes.shape[0]):
-        if two:
-            second = np.int64(0)
-            for k in range(draws):
-                second += codes[i, k]
-            counts[i, 0], counts[i, 1] = draws - second, second
-            continue
-        for y in range(counts.shape[1]):
+        row, rest = codes[i], WORD * words
+        for y in range(classes):
             counts[i, y] = 0
-        for k in range(draws):
-            counts[i, codes[i, k]] += 1
+        for y in range(1, classes if words else 0):
+            found = np.uint64(0)
+            for word in range(words):
+                found += _ones(_equal(row, WORD * word, y))
+            counts[i, y] = np.int64(found)
+            rest -= counts[i, y]
+        counts[i, 0] = rest
+        for k in range(WORD * words, draws):
+            counts[i, row[k]] += 1
 
 
 @kernel(**IN_ORDER)
@@ -124,7 +131,7 @@ def _members(bits, members):
     for word in range(bits.shape[0]):
         left = bits[word]
         while left != np.uint64(0):
-            members[place] = WORD * word + _first(left)
+            members[place] = WORD * word + lowest(left)
             left &= left - np.uint64(1)
             place += 1
 

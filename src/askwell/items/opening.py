@@ -16,7 +16,7 @@ from askwell.items.folders import open_folder
 from askwell.items.pictures import SUFFIXES, inside, media_type
 from askwell.items.records import Items, Kind, LeftOut
 from askwell.tables import Table, read_table
-from askwell.tables.table import Cells, cell_text, is_missing, some_rows
+from askwell.tables.table import Cells, is_missing, some_rows
 from askwell.tables.texts import is_prose
 
 __all__ = ["open_items"]
@@ -88,10 +88,11 @@ def _ids(table: Table, name: str | None) -> tuple[str, ...]:
     """The rows' ids as texts: of the id column, or what the file calls the rows."""
     if table.ids is None:
         return tuple(map(str, table.numbers))
-    ids = tuple(map(cell_text, table.ids))
+    ids = tuple(map(str, table.ids))
+    if all(map(str.isprintable, ids)) and max(map(len, ids)) <= LONGEST_ID:
+        return ids  # a million of them, most often
     for row, item in enumerate(ids):
-        fault = _id_fault(item)
-        if fault:
+        if fault := _id_fault(item):
             raise ValueError(f"{table.place(row)}: the id in the column {name!r} {fault}. Correct it, or use no id.")
     return ids
 
@@ -150,20 +151,23 @@ def _from_table(table: Table, ids: tuple[str, ...], kind: Kind, shown: tuple[str
         for row, name in enumerate(texts):
             if row not in left_out and (fault := _picture_fault(folder, name)):
                 left_out[row] = fault
-    kept = np.array([row for row in range(table.rows) if row not in left_out], np.intp)
+    root = folder if kind == "image" else None
+    if not left_out:
+        return Items(table.source, kind, ids, texts if kind != "table" else range(len(ids)), table, shown, root)
+    kept = [row for row in range(table.rows) if row not in left_out]
     reported = tuple(LeftOut(table.place(row), left_out[row]) for row in sorted(left_out))
-    if not len(kept):
+    if not kept:
         raise ValueError(f"{table.source} has no row that can be shown. {_first(reported)}")
     return Items(
         table.source,
         kind,
         tuple(ids[row] for row in kept),
         [texts[row] for row in kept] if kind != "table" else range(len(kept)),
-        some_rows(table, kept) if len(left_out) else table,
+        some_rows(table, np.array(kept)),
         shown,
-        folder if kind == "image" else None,
+        root,
         reported,
-        kept.tolist() if left_out else None,
+        kept,
     )
 
 
@@ -177,7 +181,7 @@ def _picture_fault(folder: Path, name: str) -> str | None:
 
 def _halves(values: Cells) -> list[int]:
     """The rows whose text has a lone surrogate, which JSON can hold and nothing can send."""
-    if isinstance(values, np.ndarray):
+    if not isinstance(values, list):
         return []
     return [row for row, text in enumerate(values) if text and not text.isascii() and HALVES.search(text)]
 

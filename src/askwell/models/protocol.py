@@ -13,6 +13,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from askwell.arrays import Array, plain, to_numpy
+from askwell.information.categorical import vote_shares
 from askwell.information.votes import Votes
 
 __all__ = [
@@ -100,7 +101,7 @@ def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
     """p(y|x) `[n, c]`, the mean over the posterior's draws. Whatever predicts, rather than scores, asks here."""
     found = beliefs(posterior, x)
     if isinstance(found, Votes):
-        return (found.counts / found.shape[1]).astype(np.float32)
+        return vote_shares(found).astype(np.float32)
     mean: np.ndarray = found.mean(axis=1)
     return mean
 

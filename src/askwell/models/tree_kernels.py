@@ -4,18 +4,24 @@ A tree depends on nothing but the labelled inputs and its seed: not on the trees
 What is drawn at a node depends on the way there alone, so that nodes may be grown in any order (`plain_growing.py`).
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from askwell.compiling import kernel
+from askwell.information.vote_kernels import WORD, lowest
 from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
-__all__ = ["LANES", "ROWS", "cut_off", "grow", "set_cuts", "set_leaves", "spread_leaves", "walk"]
+__all__ = ["ROWS", "WORD", "grow", "sift", "spread_leaves", "walk"]
 
 WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
-LANES = 64  # inputs whose leaves are cut off together
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
+INDEX = ir.IntType(32)  # of a place in a vector
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -105,6 +111,46 @@ def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, las
 
 
 @kernel(**OPTIONS)
+def _look_in_order(at, codes, places, samples, start, stop, y, w, total, left, leaf, bits):
+    """(how good, rank below, rank above, how many are below) of the best cut of a feature that none misses.
+
+    None are below where there is one rank only, and there is no cut where how good is -inf.
+
+    What `_sort` and `_look` find, for counts of classes: a sample's bit is set at its place among all of the feature,
+    and set bits are read in order. No place is looked at twice, and which way a comparison goes need not be guessed.
+    """
+    words = bits.shape[0]
+    squares_left, squares_right, weight, whole, there, size = 0.0, 0.0, 0.0, w[-1], 0, stop - start
+    for c in range(total.shape[0]):
+        left[c] = 0
+        squares_right += total[c] * total[c]
+    for i in range(start, stop):
+        place = np.uint64(places[samples[i]])
+        bits[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    best, low, high, before, below = -np.inf, np.int64(0), np.int64(0), np.int64(-1), 0
+    for word in range(words):
+        these = bits[word]
+        bits[word] = 0
+        while these != np.uint64(0):
+            sample = np.intp(at[np.uint64(WORD * word + lowest(these))])
+            these &= these - np.uint64(1)
+            rank = np.int64(codes[sample])
+            if rank != before and there > 0:
+                below = max(below, 1)
+                if there >= leaf and size - there >= leaf:
+                    good = squares_left / weight + squares_right / (whole - weight)
+                    if good > best:
+                        best, low, high, below = good, before, rank, there
+            before, c, step = rank, y[sample], w[sample]
+            squares_left += step * (2 * left[c] + step)
+            squares_right -= step * (2 * (total[c] - left[c]) - step)
+            left[c] += step
+            weight += step
+            there += 1
+    return best, low, high, below
+
+
+@kernel(**OPTIONS)
 def _totals(samples, start, stop, y, t, w, classes, total):
     """Sum up the labels of a node to `total`, its weight to `w[-1]`; says whether all labels are the same."""
     for c in range(total.shape[0]):
@@ -137,8 +183,8 @@ def _end(samples, start, stop, y, t, w, classes, total, pure, values, rows):
 
 @kernel(**OPTIONS)
 def _split(
-    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side, keys,
-    spare, count,
+    codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side,
+    keys, spare, count, bits,
 ):  # fmt: skip
     """(feature or -1, rank below the cut, rank above it, whether missing values go right) of a node's best split.
 
@@ -153,6 +199,14 @@ def _split(
         at, seen = at - 1, seen + 1
         f = order[pick]
         order[pick], order[at] = order[at], f
+        if 0 < bits.size <= 4 * (stop - start):  # or there are more words than samples to look at
+            good, under, above, below = _look_in_order(
+                ordered[0, f], codes[f], ordered[1, f], samples, start, stop, y, w, total, one_side, leaf, bits
+            )
+            lively |= below > 0
+            if good > best:
+                best, chosen, low, high, right = good, f, under, above, 2 * below <= stop - start
+            continue
         here, least, most, absent = 0, levels[f], np.int64(0), 0.0
         for c in range(one_side.shape[0]):
             one_side[c] = 0
@@ -217,18 +271,22 @@ def _between(numbers, low, high, missing):
 
 
 @kernel(**OPTIONS)
-def _drawn(state, shares, weights, w, times, samples):
+def _drawn(state, shares, guide, weights, w, times, samples):
     """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are.
 
     With `shares [n]`, the parts of 2^32 up to each sample, as many are drawn as there are, with replacement; without,
-    all are taken, with their weights.
+    all are taken, with their weights. `guide [n]` is where to look for the first number of each n-th of 2^32.
     """
     n, size, bootstrap = times.shape[0], 0, shares.shape[0] > 0
     for i in range(n):
         times[i] = 0 if bootstrap else 1
     if bootstrap:
         for _ in range(n):
-            times[np.searchsorted(shares, _below(state, 1 << 32), side="right")] += 1
+            number = _below(state, 1 << 32)
+            sample = guide[(number * n) >> 32]
+            while shares[sample] <= number:
+                sample += 1
+            times[sample] += 1
     for i in range(n):
         if times[i] > 0 and (bootstrap or weights[i] > 0):
             samples[size] = i
@@ -239,16 +297,17 @@ def _drawn(state, shares, weights, w, times, samples):
 
 @kernel(**OPTIONS)
 def grow(
-    codes, levels, numbers, y, t, weights, classes, look, leaf, deepest, shares, seeds,
+    codes, levels, numbers, ordered, y, t, weights, classes, look, leaf, deepest, shares, seeds,
     feature, threshold, left, value, missing_right, values, rows, roots, depths, bags,
 ):  # fmt: skip
     """Grow a tree for each seed, as long as there is room; returns (trees, nodes, rows of `values`).
 
     Inputs are `codes [d, n]`, ranks of a feature's `levels[f]` different values `numbers [d, n]`, or `levels[f]` where
-    it is missing. Labels are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has
-    `leaf` samples or more, and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children
-    of a node next to each other, right after left. `values` is filled from row `rows` on, which is `classes` at first.
-    `bags [trees, n]`, unless empty, gets how often a sample was drawn.
+    it is missing; `ordered [2, d, n]` has the samples in the order of a feature, and the place of each in it. Labels
+    are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has `leaf` samples or more,
+    and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children of a node next to each
+    other, right after left. `values` is filled from row `rows` on, which is `classes` at first. `bags [trees, n]`,
+    unless empty, gets how often a sample was drawn.
     """
     d, n = codes.shape
     state, times, samples = np.empty(1, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -258,12 +317,19 @@ def grow(
     total, one_side, ways = np.empty(max(1, classes)), np.empty(max(1, classes)), np.empty(n + 1, np.uint64)
     starts, stops = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     nodes, deep = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    guide = np.empty(shares.shape[0], np.int64)
+    for i in range(guide.shape[0]):
+        guide[i] = np.searchsorted(shares, ((i << 32) + n - 1) // n, side="right")
+    whole = classes > 0 and shares.shape[0] > 0  # counts: no order of adding them up changes a cut
+    for f in range(d):
+        whole &= np.int64(codes[f, ordered[0, f, n - 1]]) < levels[f]  # what is missing would come last
+    bits = np.zeros(-(-n // WORD) if whole else 0, np.uint64)
     free = 0
     for tree in range(seeds.shape[0]):
         if free + 2 * n > feature.shape[0] or rows + n > values.shape[0]:
             return tree, free, rows
         state[0] = seeds[tree]
-        size = _drawn(state, shares, weights, w, times, samples)
+        size = _drawn(state, shares, guide, weights, w, times, samples)
         if bags.size:
             for i in range(n):
                 bags[tree, i] = times[i]
@@ -279,8 +345,8 @@ def grow(
             if not pure and stop - start >= 2 * leaf and depth < deepest:
                 state[0] = way
                 chosen, low, high, right = _split(
-                    codes, levels, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total,
-                    one_side, keys, spare, count,
+                    codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks,
+                    total, one_side, keys, spare, count, bits,
                 )  # fmt: skip
             if chosen < 0:
                 feature[node], threshold[node], left[node], missing_right[node] = 0, np.inf, node, False
@@ -323,68 +389,105 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
                     out[first + i, tree] = value[at[i]]
 
 
+@intrinsic
+def _above(typing: Any, x: Any, place: Any, threshold: Any) -> Any:
+    """Which of the WORD numbers of an array from a place on are above a threshold, as bits."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.FloatType(), INDEX
+        vector = ir.VectorType(number, WORD)
+        own = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
+        own.align = 4
+        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        first = builder.insert_element(nothing, args[2], ir.Constant(lane, 0))
+        above = builder.fcmp_ordered(">", own, builder.shuffle_vector(first, nothing, everywhere))
+        return builder.bitcast(above, ir.IntType(WORD))
+
+    return types.uint64(x, types.intp, types.float32), code
+
+
+@intrinsic
+def _set_digit(typing: Any, codes: Any, place: Any, bits: Any, digit: Any, first: Any) -> Any:
+    """Set this digit of the WORD bytes of an array from a place on where these bits are set; the `first` one: anew."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.IntType(8), INDEX
+        vector = ir.VectorType(number, WORD)
+        zeros, everywhere = ir.Constant(vector, [0] * WORD), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer())
+        digits = builder.shuffle_vector(builder.insert_element(zeros, args[3], ir.Constant(lane, 0)), zeros, everywhere)
+        there = builder.select(builder.bitcast(args[2], ir.VectorType(ir.IntType(1), WORD)), digits, zeros)
+        before = builder.load(pointer)
+        before.align = 1
+        builder.store(builder.or_(builder.select(args[4], zeros, before), there), pointer).align = 1
+        return context.get_dummy_value()
+
+    return types.void(codes, types.intp, types.uint64, types.uint8, types.boolean), code
+
+
 @kernel(**OPTIONS)
-def set_leaves(roots, left, leaves, tree):
-    """How many leaves are below each node, to `leaves [nodes]`, and whose node it is, to `tree [nodes]`.
-
-    Returns the most that a tree has. Children stand after their parents.
-    """
-    for node in range(left.shape[0] - 1, -1, -1):
-        leaves[node] = 1 if left[node] == node else leaves[left[node]] + leaves[left[node] + 1]
-    most = 0
-    for k in range(roots.shape[0]):
-        tree[roots[k]], most = k, max(most, leaves[roots[k]])
-    for node in range(left.shape[0]):
-        if left[node] != node:
-            tree[left[node]] = tree[left[node] + 1] = tree[node]
-    return most
+def _turn(square):
+    """Turn over a square of bits, `square [WORD]`: bit j of word i and bit i of word j change places."""
+    size, mask = 32, np.uint64(0x00000000FFFFFFFF)
+    while size > 0:
+        shift = np.uint64(size)
+        for begin in range(0, WORD, 2 * size):
+            for i in range(begin, begin + size):
+                other = ((square[i] >> shift) ^ square[i + size]) & mask
+                square[i] ^= other << shift
+                square[i + size] ^= other
+        size //= 2
+        mask ^= mask << np.uint64(size)
 
 
 @kernel(**OPTIONS)
-def set_cuts(roots, feature, threshold, left, value, leaves, tree, first, cuts, thresholds, kept, says):
-    """The inner nodes of tree after tree, for `cut_off`; those of tree k are to stand from `first[k]` on.
+def sift(x, begin, inner, leaves, first, reach, squares, line, out):
+    """`walk` for trees of not too many nodes, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
 
-    A tree's leaves are counted from the left. `kept` of a node has a bit for each leaf but those below its left child,
-    `says [k, bits]` is what the leaves say.
+    WORD inputs go down a tree together: the inputs that come to a node are bits of a word, and the node, which compares
+    a whole vector, parts them in two. `inner` is (node, its left child, feature, threshold) of tree after tree, nodes
+    counted from the tree's root; tree k has those from `first[0, k]` on. `leaves` is (node, row): from `first[1, k]` on
+    the leaves of tree k or, where rows are bytes, from `first[1 + b, k]` on those whose row has the digit b. Such a
+    digit is a word as well, and WORD trees make a square of bits, which is turned over. `reach [nodes]`, `squares
+    [digits, WORD]`, none where rows are more than bytes, and `line [WORD]`, bytes, are scratch.
     """
-    begin, free = np.zeros(left.shape[0], np.int64), first.copy()
-    for node in range(left.shape[0]):
-        k, at = tree[node], begin[node]
-        if left[node] == node:
-            says[k, at] = value[node]
-            continue
-        below = leaves[left[node]]
-        begin[left[node]], begin[left[node] + 1] = at, at + below
-        gone = ((np.uint64(1) << np.uint64(below)) - np.uint64(1)) << np.uint64(at)
-        cuts[free[k]], thresholds[free[k]], kept[free[k]] = feature[node], threshold[node], ~gone
-        free[k] += 1
-
-
-@kernel(**OPTIONS)
-def cut_off(x, begin, first, cuts, thresholds, kept, says, bits, powers, out):
-    """`walk` for trees of few leaves, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
-
-    All nodes are looked at, in any order (Lucchese et al. 2015): one whose left side the input does not take cuts off
-    the leaves there, and the first that is left at the end is the input's. A node is a compare and an `and` of whole
-    vectors of inputs, which costs less than the few nodes on the way to a leaf, one by one. `bits [LANES]`, of as many
-    bits as `kept` has, and `powers [LANES]`, floats of the same size, are scratch.
-    """
-    n, kind, exponents = out.shape[0], bits.dtype.type, powers.view(bits.dtype)
-    digits, bias = (23, 127) if bits.itemsize == 4 else (52, 1023)
-    for start in range(0, n, LANES):
-        for k in range(first.shape[0] - 1):
-            for i in range(LANES):
-                bits[i] = ~kind(0)
-            for node in range(first[k], first[k + 1]):
-                own, most = x[cuts[node], begin + start : begin + start + LANES], thresholds[node]
-                keep = kept[node]
-                for i in range(LANES):
-                    bits[i] &= keep if own[i] > most else ~kind(0)
-            own_says = says[k]
-            for i in range(LANES):
-                powers[i] = bits[i] & (~bits[i] + kind(1))  # a power of two: its logarithm is its exponent
-            for i in range(min(LANES, n - start)):
-                out[start + i, k] = own_says[(exponents[i] >> kind(digits)) - kind(bias)]
+    node, child, cuts, thresholds = inner
+    leaf, row = leaves
+    (n, k), stride, digits = out.shape, x.shape[1], squares.shape[0]
+    flat, flat_out = x.reshape(x.size), out.reshape(out.size)
+    for start in range(0, n, WORD):
+        count = min(WORD, n - start)
+        for begun in range(0, k, WORD):
+            several = min(WORD, k - begun)
+            for t in range(several):
+                tree = begun + t
+                reach[0] = ~np.uint64(0) >> np.uint64(WORD - count)
+                for i in range(first[0, tree], first[0, tree + 1]):
+                    these = reach[node[i]]
+                    right = these & _above(flat, np.intp(cuts[i]) * stride + begin + start, thresholds[i])
+                    reach[child[i]], reach[child[i] + np.uint32(1)] = these ^ right, right
+                for b in range(digits):
+                    found = np.uint64(0)
+                    for i in range(first[1 + b, tree], first[1 + b, tree + 1]):
+                        found |= reach[leaf[i]]
+                    squares[b, t] = found
+                for i in range(first[1, tree], first[1, tree + 1] if digits == 0 else 0):
+                    these = reach[leaf[i]]
+                    while these != np.uint64(0):
+                        out[start + lowest(these), tree] = row[i]
+                        these &= these - np.uint64(1)
+            for b in range(digits):
+                _turn(squares[b])
+            for i in range(count if digits > 0 else 0):
+                place = (start + i) * k + begun
+                if several == WORD:
+                    for b in range(digits):
+                        _set_digit(flat_out, place, squares[b, i], np.uint8(1 << b), b == 0)
+                    continue
+                for b in range(digits):
+                    _set_digit(line, 0, squares[b, i], np.uint8(1 << b), b == 0)
+                for t in range(several):
+                    flat_out[place + t] = line[t]
 
 
 @kernel(**OPTIONS)

@@ -18,6 +18,7 @@ __all__ = ["Grown", "Labels", "Trees", "grown", "leaf_rows", "leaf_values", "pac
 SECONDS = 2e-8  # that NumPy takes for an input to go from a node to the next
 NODES = 1 << 16  # of trees grown at a time, at least
 PART = 2**12  # inputs whose leaves are looked up together
+SIFTED = 500  # nodes of a tree up to which all inputs at each node take less than each input from node to node
 WORTH = 20_000  # samples in all trees together: fewer are not worth a thread
 
 
@@ -139,10 +140,11 @@ def grown(
         return Grown(_joined(list(chain.from_iterable(pool.map(some, jobs))), labels.classes), drawn)
 
 
-def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(ranks `[d, n]`, how many different values a feature has `[d]`, these in order `[d, n]`).
+def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(ranks `[d, n]`, how many different values a feature has `[d]`, these in order `[d, n]`, the inputs in order).
 
-    A missing value has the rank after all others.
+    A missing value has the rank after all others. The inputs in order are `[2, d, n]`: which they are, and the place of
+    each.
     """
     n, d = x.shape
     order = np.argsort(x, axis=0, kind="stable").T  # missing values last  [d, n]
@@ -156,9 +158,11 @@ def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     codes = np.empty((d, n), np.uint16 if n < 2**16 else np.uint32)
     np.put_along_axis(codes, order, rank.astype(codes.dtype), axis=1)
     numbers = np.zeros((d, n), np.float32)
-    rows, places = np.nonzero(new & there)
-    numbers[rows, rank[rows, places]] = ordered[rows, places]
-    return codes, levels.astype(np.int64), numbers
+    rows, first = np.nonzero(new & there)
+    numbers[rows, rank[rows, first]] = ordered[rows, first]
+    places = np.stack([order, np.empty_like(order)]).astype(codes.dtype)
+    np.put_along_axis(places[1], order, np.arange(n, dtype=codes.dtype)[None], axis=1)
+    return codes, levels.astype(np.int64), numbers, places
 
 
 def _joined(parts: list[tuple[np.ndarray, ...]], classes: int) -> Trees:
@@ -292,53 +296,62 @@ def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
     if not ready(SECONDS * len(x) * int(trees.depths.sum())):
         _walk(trees, x, out)
         return out
-    from askwell.models.tree_kernels import LANES, cut_off, walk
+    from askwell.models.tree_kernels import WORD, sift, walk
 
-    cuts = _cuts(trees) if len(x) >= LANES else None
-    if cuts is None:
+    digits = max(1, (count - 1).bit_length()) if out.itemsize == 1 else 0
+    parts = _parts(trees, digits) if len(x) >= WORD and len(trees.left) <= SIFTED * len(trees.roots) else None
+    if parts is None:
         _each_part(len(x), lambda span: walk(x[span], *trees[:6], out[span]))
     else:
-        turned = np.zeros((x.shape[1], -(-len(x) // LANES) * LANES), np.float32)
+        turned = np.zeros((x.shape[1], -(-len(x) // WORD) * WORD), np.float32)
         turned[:, : len(x)] = x.T
-        _each_part(len(x), lambda span: cut_off(turned, span.start, *cuts, *_scratch(cuts), out[span]))
+        _each_part(len(x), lambda span: sift(turned, span.start, *parts[:3], *_scratch(parts[3], digits), out[span]))
     return out
 
 
-def _cuts(trees: Trees) -> tuple[np.ndarray, ...] | None:
-    """What `tree_kernels.cut_off` needs to know of the trees; None where one has more leaves than there are bits."""
-    from askwell.models.tree_kernels import set_cuts, set_leaves
+def _parts(trees: Trees, digits: int) -> tuple[Any, ...] | None:
+    """What `tree_kernels.sift` needs to know of the trees, and the most nodes of one; None where trees are mixed.
 
-    k, nodes = len(trees.roots), len(trees.left)
-    leaves, tree = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    most = set_leaves(trees.roots, trees.left, leaves, tree)
-    if most > 64:
+    Mixed are those that NumPy has grown, level by level.
+    """
+    nodes = len(trees.left)
+    sizes: np.ndarray = np.diff(trees.roots.astype(np.int64), append=nodes)
+    if (sizes < 1).any():
         return None
-    first = np.concatenate([[0], np.cumsum(leaves[trees.roots] - 1)])
-    kept = np.empty(first[-1], np.uint64)
-    cuts, thresholds = np.empty(first[-1], np.uint32), np.empty(first[-1], np.float32)
-    says = np.zeros((k, 64), np.uint32)
-    given = trees.roots, trees.feature, trees.threshold, trees.left, trees.value
-    set_cuts(*given, leaves, tree, first, cuts, thresholds, kept, says)
-    return first, cuts, thresholds, kept.astype(np.uint32) if most <= 32 else kept, says
+    base, number = np.repeat(trees.roots, sizes), np.arange(nodes, dtype=np.uint32)  # of each node its tree's root
+    left, ends = trees.left - base, np.repeat(sizes, sizes)
+    if (trees.left < base).any() or (left >= ends).any():
+        return None
+    is_leaf, local = trees.left == number, number - base
+    inner = np.flatnonzero(~is_leaf)
+    having = [is_leaf & (trees.value >> np.uint32(b) & np.uint32(1)).astype(bool) for b in range(digits)] or [is_leaf]
+    some = [np.flatnonzero(which) for which in having]
+    before = np.cumsum([0, *map(len, some)])
+    bounds = np.append(trees.roots, nodes)
+    first = [np.searchsorted(inner, bounds)] + [
+        begun + np.searchsorted(which, bounds) for begun, which in zip(before, some, strict=False)
+    ]
+    leaf = np.concatenate(some)
+    cuts = local[inner], left[inner], trees.feature[inner], trees.threshold[inner]
+    return cuts, (local[leaf], trees.value[leaf]), np.stack(first), int(sizes.max())
 
 
-def _scratch(cuts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    from askwell.models.tree_kernels import LANES
+def _scratch(nodes: int, digits: int) -> tuple[np.ndarray, ...]:
+    from askwell.models.tree_kernels import WORD
 
-    kind = cuts[3].dtype
-    return np.empty(LANES, kind), np.empty(LANES, np.float32 if kind == np.uint32 else np.float64)
+    return np.empty(nodes, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
 
 
 def _each_part(n: int, job: Any) -> None:
     """`job(span)` for all of n inputs, in threads."""
-    from askwell.models.tree_kernels import LANES, ROWS
+    from askwell.models.tree_kernels import ROWS, WORD
 
     workers = threads()
     if workers == 1 or n <= ROWS:
         job(slice(0, n))
         return
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(job, spans(n, -(-max(ROWS, -(-n // (4 * workers))) // LANES) * LANES)))
+        list(pool.map(job, spans(n, -(-max(ROWS, -(-n // (4 * workers))) // WORD) * WORD)))
 
 
 def _walk(trees: Trees, x: np.ndarray, out: np.ndarray) -> None:

@@ -50,7 +50,7 @@ def init_project(
     strange = sorted({*others} - {*_OTHERS})
     if strange:
         raise ValueError(f"init_project has no option {strange[0]!r}. There are {', '.join(sorted(_OTHERS))}.")
-    settings = _settled(
+    settings, items = _settled(
         place,
         pool=_kept_path(pool, place),
         targets=None if targets is None else _kept_path(targets, place),
@@ -62,7 +62,7 @@ def init_project(
         model=model,
         **{name: value for name, value in others.items() if value is not None},
     )
-    project = Project(place, settings, new=True)
+    project = Project(place, settings, new=True, items=items)
     with _whole(place, settings) as cut_short:
         _bring_template(others.get("template"), project)
         _check_things(project)
@@ -79,8 +79,8 @@ _OTHERS = {*Settings.__dataclass_fields__} - {
 # ---- from what was given to settings -------------------------------------------------------------------------------
 
 
-def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> Settings:
-    """The settings, with what was not said found out from the data."""
+def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> tuple[Settings, Items]:
+    """The settings, with what was not said found out from the data; and the pool, which has been read."""
     kind = given.pop("kind", None)
     items = open_items(
         os.path.normpath(place / given["pool"]),
@@ -105,9 +105,8 @@ def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **g
         classes = _known_classes(items, given.get("label"))
     if items.kind != "table":
         given["show"] = items.shown  # the column that was found
-    return Settings(
-        **given, kind=items.kind, classes=classes, features=features, model=model or _fitting(items, features)
-    )
+    model = model or _fitting(items, features)
+    return Settings(**given, kind=items.kind, classes=classes, features=features, model=model), items
 
 
 def _fitting(items: Items, features: str | tuple[str, ...]) -> str:

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from askwell.arrays import one_thread_each
+from askwell.arrays import one_thread_each, spans
 from askwell.items import Items
 from askwell.items.pictures import pixels
 from askwell.project.vectors import Pairing, is_file, vectors_of
 from askwell.tables import Table, encoded
 from askwell.tables.table import cell_text, listed
-from askwell.tables.texts import Encoder, fit_texts, in_one_unit, is_prose
+from askwell.tables.texts import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
 
 __all__ = ["EMBEDDINGS", "Features", "kept_features", "make_features"]
 
@@ -198,9 +198,8 @@ def _known(table: Table, drop: Sequence[str]) -> list[str]:
 
 def _from_texts(parts: Sequence[Sequence[str]]) -> tuple[np.ndarray, str, Encoder]:
     """`[n + m, d]`, how, and a function that does the same to other texts."""
-    texts = [text for part in parts for text in part]
-    encode, note = fit_texts(texts)
-    return encode(texts), note, encode
+    encode, note = fit_texts(*parts)
+    return encode([text for part in parts for text in part]), note, encode
 
 
 # ---- pixels --------------------------------------------------------------------------------------------------------
@@ -334,7 +333,7 @@ def _fingerprint(items: Items, targets: Items | None, features: str | Sequence[s
     """Changes with whatever the features depend on."""
     digest = hashlib.sha256()
     packages = [version(name) for name in ("askwell", "numpy", "scikit-learn")]
-    digest.update(json.dumps([features, list(drop), packages]).encode())
+    digest.update(json.dumps([features, list(drop), packages, LEARNT]).encode())
     for each in [items] if targets is None else [items, targets]:
         digest.update(f"\n{each.kind}\n{len(each)}\n".encode())
         if each.kind == "image":
@@ -342,8 +341,8 @@ def _fingerprint(items: Items, targets: Items | None, features: str | Sequence[s
                 seen = path.stat()
                 digest.update(f"{path.name}\0{seen.st_size}\0{seen.st_mtime_ns}\n".encode("utf-8", "replace"))
         elif each.kind == "text" and features == "text":
-            for text in each.contents:
-                digest.update(f"{len(text)}\n{text}".encode())
+            for span in spans(len(each), LEARNT):
+                digest.update("".join([f"{len(text)}\n{text}" for text in each.contents[span]]).encode())
         elif each.table is not None:
             for name, values in each.table.columns.items():
                 digest.update(f"\n{name!r}\n".encode())

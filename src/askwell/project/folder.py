@@ -17,6 +17,7 @@ import numpy as np
 
 from askwell.items import Items, open_items
 from askwell.items.pictures import inside
+from askwell.models.names import MODELS, model_named
 from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings
 from askwell.project.vectors import Pairing, is_file
@@ -27,7 +28,7 @@ from askwell.targets import Targets, as_targets, class_prior
 if TYPE_CHECKING:
     from askwell.desk import Desk
 
-__all__ = ["CACHE", "Project", "linear_model", "open_project", "store_url"]
+__all__ = ["CACHE", "Project", "open_project", "store_url"]
 
 LOST = "deleted. Bring it back, from a backup if need be; or make a new project in another folder."
 PAIRED = ("pool", "targets")  # whose vectors may be in files
@@ -44,9 +45,13 @@ class Project:
     go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from. A `new` one has no store yet.
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, new: bool = False, writable: bool = True) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, *, new: bool = False, writable: bool = True, items: Items | None = None
+    ) -> None:
         self.folder, self.settings, self._is_new, self._writable = folder, settings, new, writable
         self._made: dict[str, Any] = {}
+        if items is not None:
+            self.__dict__["items"] = items  # read already
 
     @cached_property
     def items(self) -> Items:
@@ -126,13 +131,9 @@ class Project:
     def model(self) -> Any:
         """The model, as `askwell.Learner` takes it. A `module:function` is looked for in the project's folder first."""
         name = self.settings.model
-        if name == "linear":
-            return linear_model(self.features()[0], alike=self._features.alike)
-        if name == "forest":
-            from askwell.models.forest import forest
-
-            return forest()
-        return _gp(self._features) if name == "gp" else _called(name, self.folder)
+        if name not in MODELS:
+            return _called(name, self.folder)
+        return model_named(name, self.features()[0], alike=self._features.alike)
 
     def template(self) -> str | None:
         """The Jinja template that draws an item; from the project's folder only, since the page shows what it says."""
@@ -297,24 +298,6 @@ def _begun(url: str, run: str, writable: bool) -> Store:
         f"the store of this project has no records of its run {run!r}. Usual cause: the database was emptied, or "
         f"[store] in {FILE} names another than the project began with, or it was {LOST}"
     )
-
-
-def linear_model(x: np.ndarray, *, alike: bool) -> Any:
-    """The linear model of inputs `[n, d]`: numbers that are parts of one thing, in one unit, are left as they are."""
-    from askwell.models.linear import LinearModel
-
-    return LinearModel(standardise=False) if alike else LinearModel(reference=x)
-
-
-def _gp(features: Features) -> Any:
-    """A Gaussian process in units of the pool: features count by their standard deviations, or all alike."""
-    from askwell.models.gp import GPClassifier
-    from askwell.models.gp_kernel import Kernel
-
-    x = features.pool
-    spread = np.ones(x.shape[1]) if features.alike else x.std(axis=0, dtype=np.float64)
-    lengths = np.where(spread > 0, spread, 1.0) * np.sqrt(x.shape[1])
-    return GPClassifier(Kernel(scale=10.0, length=tuple(lengths.tolist())), learn=True)
 
 
 def _called(name: str, folder: Path) -> Any:

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from askwell.tables.csv_files import allow_long_cells
 from askwell.tables.reading import parsed_json
-from askwell.tables.separated import allow_long_cells
 from askwell.tables.table import listed
 
 __all__ = [
@@ -133,7 +133,8 @@ def _json_line(row: Mapping[str, Any]) -> bytes:
 
 def parquet_bytes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     """A Parquet file: texts and numbers, labels of whatever one kind they are."""
-    pa, parquet = _arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
 
     def column(name: str) -> Any:
         values = [row[name] for row in rows]
@@ -246,7 +247,9 @@ def _read_json_lines(file: Path) -> Iterator[Found]:
 
 
 def _read_parquet(file: Path) -> Iterator[Found]:
-    pa, parquet = _arrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
     try:
         with file.open("rb") as opened:
             table = parquet.read_table(opened)
@@ -310,12 +313,3 @@ def _text(file: Path) -> str:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{file.name} is not UTF-8 text. Save it as UTF-8.") from None
-
-
-def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError("Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None
-    return pyarrow, parquet

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, final, get_args
 
 from askwell.acquisition import as_score, checked_class_weights
 from askwell.items.records import Kind
+from askwell.models.names import MODELS
 
 __all__ = ["FILE", "MODELS", "Settings", "read_settings", "settings_text"]
 
 FILE = "askwell.toml"
-MODELS = ("forest", "linear", "gp")
 FEATURES = ("text", "pixels", "columns")
 LARGEST = 1_000_000  # bytes of a settings file
 LONGEST_CLASS = 100  # letters

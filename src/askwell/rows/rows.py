@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from askwell.rows import parquet, separated
-from askwell.rows.places import files_of
+from askwell.rows import csv_chunks
+from askwell.rows.csv_chunks import Chunk
+from askwell.rows.places import files_of, is_url, opened
+from askwell.tables import parquet_files
 
 __all__ = ["TEXTS", "BadRows", "Rows", "Shard", "open_rows"]
 
@@ -36,12 +38,13 @@ class Shard(NamedTuple):
     stop: int
     start: int  # its first row, counted over all files
     rows: int
+    number: int  # of its first row, as the file counts them
 
     @property
     def name(self) -> str:
         """For messages: the file, and which part of it.
 
-        >>> Shard("a/b.parquet", "parquet", 2, 4, 0, 100).name
+        >>> Shard("a/b.parquet", "parquet", 2, 4, 0, 100, 1).name
         'b.parquet, row groups 2 to 3'
         """
         unit = {"parquet": "row group", "csv": "byte", "npy": "row"}[self.kind]
@@ -70,10 +73,15 @@ class Rows:
         width: int,
         id: str | None,
         refused: Sequence[str],
+        *,
+        as_file: bool = False,
     ) -> None:
         self.shards, self.columns, self.width, self.id = tuple(shards), tuple(columns), width, id
         self.refused = tuple(refused)  # files that were left out, each with the reason
         self._starts = np.array([shard.start for shard in self.shards])
+        self._as_file = as_file  # whether rows have the numbers that their one file gives them
+        firsts = [shard.number - shard.start if as_file else 0 for shard in self.shards]
+        self._shifts = np.array(firsts)  # what to add to a position for the number of the row
         self.keep = KEPT  # pieces in memory
         self._kept: dict[Shard, np.ndarray] = {}
         self._lock = threading.Lock()
@@ -83,11 +91,20 @@ class Rows:
         """Rows and numbers in each."""
         return len(self), self.width
 
+    @property
+    def numbers(self) -> Sequence[int]:
+        """What the rows are called without ids: as their file counts them, or over several files from 0."""
+        first = int(self._shifts[0])
+        if (self._shifts == first).all():
+            return range(first, len(self) + first)
+        return self._numbers(np.arange(len(self)))  # there are empty lines between them
+
     def __len__(self) -> int:
         return self.shards[-1].start + self.shards[-1].rows
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes go the names, not what has been read
-        return Rows, (self.shards, self.columns, self.width, self.id, self.refused)
+        made = partial(Rows, as_file=self._as_file)
+        return made, (self.shards, self.columns, self.width, self.id, self.refused)
 
     def __getitem__(self, places: Any) -> np.ndarray:
         if isinstance(places, slice) and places.step in (None, 1):
@@ -112,8 +129,9 @@ class Rows:
         if suspect and not np.isfinite(x).all():
             row, column = np.argwhere(~np.isfinite(x))[0]
             raise BadRows(
-                f"{shard.name}: row {shard.start + row} of the pool has no finite number in {self._column(column)!r}. "
-                "Fill in missing values first, or leave bad pieces out (skip_bad)."
+                f"{shard.name}: row {shard.start + row} of the pool has no finite number in {self._column(column)!r} "
+                f"({Path(shard.place).name}:{shard.number + row}). Fill in missing values first, or leave bad pieces "
+                "out (skip_bad)."
             )
         x.flags.writeable = False
         with self._lock:
@@ -123,11 +141,10 @@ class Rows:
         return x
 
     def ids(self, positions: Any) -> list[Any]:
-        """The ids of rows: the values of the id column, else their numbers."""
+        """The ids of rows: the values of the id column, else their `numbers`."""
         places = np.asarray(positions, np.intp)
         if self.id is None:
-            numbers: list[Any] = places.tolist()
-            return numbers
+            return self._numbers(places)
         found: list[Any] = [None] * len(places)
         for part, shard in self._by_shard(places):
             column = _read_ids(shard, self.id)
@@ -153,6 +170,11 @@ class Rows:
         for each in np.unique(number):
             yield np.flatnonzero(number == each), self.shards[each]
 
+    def _numbers(self, positions: np.ndarray) -> list[int]:
+        shard = np.searchsorted(self._starts, positions, "right") - 1
+        numbers: list[int] = (positions + self._shifts[shard]).tolist()
+        return numbers
+
     def _column(self, place: int) -> str:
         return self.columns[place] if len(self.columns) == self.width else f"column {place}"
 
@@ -170,12 +192,15 @@ def open_rows(
     `source` is a path, a folder, a glob, a URL that fsspec knows, or a list of them. `columns` are the inputs, by
     default all numeric ones of the first file but `id`; a Parquet column may be an embedding (lists of a fixed size).
     All files must have them. A file that cannot be opened is an error, unless `skip_bad`: then `refused` names it.
+    Without `id`, the rows of one file are called by the numbers that it gives them, as in `askwell.tables.read_table`
+    (a CSV's first row of values is 2); those of a folder, a glob or a list are counted over all files, from 0.
     """
     shards: list[Shard] = []
     refused: list[str] = []
     inputs = None if columns is None else tuple(columns)
     width, start = 0, 0
-    for place in files_of(source):
+    files = files_of(source)
+    for place in files:
         try:
             kind, widths, pieces = _tried(Path(place).name, partial(_contents, place, rows))
             inputs = inputs or tuple(name for name, each in widths.items() if each and name != id)
@@ -188,33 +213,38 @@ def open_rows(
             refused.append(str(fault))
             continue
         width = found
-        for first, stop, count in pieces:
-            shards.append(Shard(place, kind, first, stop, start, count))
+        for first, stop, count, number in pieces:
+            shards.append(Shard(place, kind, first, stop, start, count, number))
             start += count
     if not shards or inputs is None:
         raise BadRows(" ".join([f"source must have rows, but there are none in {source}.", *refused]))
-    return Rows(shards, inputs, width, id, refused)
+    return Rows(shards, inputs, width, id, refused, as_file=files == [str(source)])
 
 
 # ---- kinds of files ----
 
 
-def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], list[tuple[int, int, int]]]:
-    """(kind, width of each column, (first, stop, rows) of each piece)."""
+def _contents(place: str, rows: int) -> tuple[Any, dict[str, int], Sequence[tuple[int, int, int, int]]]:
+    """(kind, width of each column, (first, stop, rows, number of the first row) of each piece)."""
     end = place.lower()
     if end.endswith(".npy"):
         x = _array(place)
-        spans = [(at, min(at + rows, len(x)), min(rows, len(x) - at)) for at in range(0, len(x), rows)]
+        spans = [(at, min(at + rows, len(x)), min(rows, len(x) - at), at) for at in range(0, len(x), rows)]
         return "npy", {"x": x.shape[1]}, spans
     if end.endswith((".parquet", ".pq")):
-        counts, widths = parquet.groups(place)
-        return "parquet", widths, _joined(counts, rows)
+        counts, widths = parquet_files.groups(_source(place))
+        starts = np.cumsum([1, *counts])
+        return "parquet", widths, [(*piece, int(starts[piece[0]])) for piece in _joined(counts, rows)]
     if end.endswith((".jsonl", ".ndjson", ".json")):
         raise BadRows(
             f"{Path(place).name} is a file of JSON, which is not read piece by piece: make it CSV or Parquet."
         )
-    _, _, start = separated.header(place)
-    return "csv", separated.widths(place), separated.pieces(place, start, rows)
+    columns, _, start = csv_chunks.layout(place)
+    return "csv", columns, csv_chunks.chunks(place, start, rows)
+
+
+def _source(place: str) -> Any:
+    return opened(place) if is_url(place) else place
 
 
 def _joined(counts: Sequence[int], rows: int) -> list[tuple[int, int, int]]:
@@ -256,15 +286,19 @@ def _read(shard: Shard, columns: Sequence[str]) -> np.ndarray:
     if shard.kind == "npy":
         return _tried(shard.name, lambda: np.array(_array(shard.place)[slice(*span)], np.float32))
     if shard.kind == "parquet":
-        return _tried(shard.name, lambda: parquet.read_groups(shard.place, *span, columns))
-    return _tried(shard.name, lambda: separated.read_piece(shard.place, span, columns))
+        return _tried(shard.name, lambda: parquet_files.read_groups(_source(shard.place), *span, columns))
+    return _tried(shard.name, lambda: csv_chunks.read_numbers(shard.place, _chunk(shard), columns))
 
 
 def _read_ids(shard: Shard, column: str) -> list[Any]:
-    span = shard.first, shard.stop
     if shard.kind == "parquet":
-        return _tried(shard.name, lambda: parquet.read_ids(shard.place, *span, column))
-    return _tried(shard.name, lambda: separated.read_column(shard.place, span, column))
+        span = shard.first, shard.stop
+        return _tried(shard.name, lambda: parquet_files.read_ids(_source(shard.place), *span, column))
+    return _tried(shard.name, lambda: csv_chunks.read_column(shard.place, _chunk(shard), column))
+
+
+def _chunk(shard: Shard) -> Chunk:
+    return Chunk(shard.first, shard.stop, shard.rows, shard.number)
 
 
 def _array(place: str) -> np.ndarray:
@@ -281,7 +315,8 @@ def _tried(name: str, read: Callable[[], Found]) -> Found:
     except ImportError:
         raise
     except (ValueError, KeyError, OSError) as fault:  # Arrow's errors are ValueErrors or OSErrors
-        text = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise BadRows(f"{name}: {text.rstrip('.')}.") from None
+        text = str(fault).splitlines()[0].rstrip(".") if str(fault) else type(fault).__name__
+        told = text.startswith(f"{name.partition(',')[0]}:")  # which row it is says more than which piece
+        raise BadRows(f"{text}." if told else f"{name}: {text}.") from None
     except Exception as fault:  # of whatever reads from a URL
         raise BadRows(f"{name}: {fault} ({type(fault).__name__}).") from fault

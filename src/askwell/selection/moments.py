@@ -11,9 +11,14 @@ targets' variance that one label more is expected to explain is
 
     gain(i|S) = 1/2 sum_j w_j tr[(u_j' R u_i) W_i^-1 (u_i' R u_j)],   W_i = I - u_i' A A' u_i,
 
-half the mean chi-square where S is empty. Noise is in it: asking a noisy question again counts a little, a copy of a
-sure one nothing. The gain serves as a discount of the score: a candidate is worth score_i gain(i|S) / gain(i|nothing),
-so the first choice is the score's own. The targets enter through k x k numbers; a step costs O(n k c^2).
+half the mean chi-square where S is empty. Only G = sum_j w_j u_j u_j' is needed of the targets, and only two matrices
+[c-1, c-1] of a candidate: W_i, and H_i = u_i' R G R u_i. A label that takes N N' from R changes them by
+
+    e = u_i' N,   W_i -= e e',   H_i -= e y' + y e'   with y = u_i' R G N - e (N' G N) / 2,
+
+so a step is one product of all u_i with 2 (c - 1) columns, O(n k c^2). Noise is in the gain: asking a noisy question
+again counts a little, a copy of a sure one nothing. The gain serves as a discount of the score: a candidate is worth
+score_i gain(i|S) / gain(i|nothing), so the first choice is the score's own.
 """
 
 from dataclasses import dataclass
@@ -21,15 +26,16 @@ from typing import final
 
 import numpy as np
 
-from askwell.arrays import normalised_weights
+from askwell.arrays import normalised_weights, one_thread_each, spans
 from askwell.selection.candidates import Candidates, beliefs, finite_scores
 
 __all__ = ["joint", "moment_gains"]
 
 RIDGE = 1e-9  # of a label's variance 1, as if noise: what is known for sure would have no inverse
-JITTER = 1e-12  # of the targets' matrix, for the same reason
 NOTHING = 1e-6  # the share of its first gain below which a candidate has nothing left to tell
 ALIKE = 1e-6  # how far two beliefs may differ and still be copies: more than float32 predictions of one input do
+FEW = 32  # draws that tell most candidates apart
+TOGETHER = 32  # candidates whose numbers stay in cache
 DIRECTIONS = 64  # of a label's c - 1, kept; the strongest, where there are more
 
 
@@ -44,29 +50,8 @@ def joint(candidates: Candidates, size: int, /, *, rng: np.random.Generator) -> 
     >>> joint(Candidates([0.35, 0.35, 0.2], pool, np.stack([split, other])), 2, rng=None)
     array([0, 2])
     """
-    scores, probs = finite_scores(candidates), beliefs(candidates, "joint", of="probs")
-    fresh = known = _regression(candidates, probs)
-    copies = np.zeros(len(probs), dtype=bool)
-    for belief in _pending(candidates):
-        known, copies = known.answered(belief), copies | _copies(probs, belief)
-    first, chosen = fresh.gains(), list[int]()
-    whole = np.where(first > 0, np.maximum(scores, 0), 0)
-    while len(chosen) < size:
-        whole[chosen] = 0
-        left = np.divide(known.gains(), first, out=np.zeros(len(probs)), where=first > 0)
-        worth = whole * np.where(left > NOTHING, left, 0)
-        if (worth[~copies] > 0).any():
-            best = int(np.where(copies, 0, worth).argmax())
-        elif (whole[~copies] > 0).any() and known is not fresh:  # k draws know no more than k things: begin again
-            known = fresh
-            continue
-        elif (worth > 0).any():
-            best = int(worth.argmax())
-        else:
-            return np.array(chosen + _rest(scores, chosen, copies)[: size - len(chosen)], dtype=np.intp)
-        chosen.append(best)
-        known, copies = known.answered(probs[best]), copies | _copies(probs, probs[best])
-    return np.array(chosen, dtype=np.intp)
+    with one_thread_each():
+        return _greedy(candidates, size)
 
 
 def moment_gains(
@@ -88,6 +73,34 @@ def moment_gains(
 # ---- the greedy ----------------------------------------------------------------------------------------------------
 
 
+def _greedy(candidates: Candidates, size: int) -> np.ndarray:
+    scores, probs = finite_scores(candidates), beliefs(candidates, "joint", of="probs")
+    fresh = known = _regression(candidates, probs)
+    copies = np.zeros(len(probs), dtype=bool)
+    for belief in _pending(candidates):
+        known, copies = known.answered(belief), copies | _copies(probs, belief)
+    first, chosen = fresh.gains(), list[int]()
+    whole = np.where(first > 0, np.maximum(scores, 0), 0)
+    while len(chosen) < size:
+        whole[chosen] = 0
+        gains = first if known is fresh else known.gains()
+        left = np.divide(gains, first, out=np.zeros(len(probs)), where=first > 0)
+        worth = whole * np.where(left > NOTHING, left, 0)
+        if (worth[~copies] > 0).any():
+            best = int(np.where(copies, 0, worth).argmax())
+        elif (whole[~copies] > 0).any() and known is not fresh:  # k draws know no more than k things: begin again
+            known = fresh
+            continue
+        elif (worth > 0).any():
+            best = int(worth.argmax())
+        else:
+            return np.array(chosen + _rest(scores, chosen, copies)[: size - len(chosen)], dtype=np.intp)
+        chosen.append(best)
+        if len(chosen) < size:
+            known, copies = known.answered(probs[best]), copies | _copies(probs, probs[best])
+    return np.array(chosen, dtype=np.intp)
+
+
 def _pending(candidates: Candidates) -> np.ndarray:
     """The beliefs about pending questions, [q, k, c]; q may be 0."""
     if candidates.pending is None or len(candidates.pending) == 0:
@@ -103,8 +116,9 @@ def _rest(scores: np.ndarray, chosen: list[int], copies: np.ndarray) -> list[int
 
 def _copies(probs: np.ndarray, belief: np.ndarray) -> np.ndarray:
     """Which candidates are the same to every draw as the one asked, as [n]."""
-    alike: np.ndarray = np.abs(probs[:, 0] - belief[0]).max(axis=1) <= ALIKE  # few are left to look at
-    alike[alike] = [np.abs(one - belief).max() <= ALIKE for one in probs[alike]]
+    alike = np.ones(len(probs), bool)
+    for draws in (slice(0, 1), slice(0, FEW), slice(None)):  # few are left to look at
+        alike[alike] = np.abs(probs[alike, draws] - belief[draws]).max(axis=(1, 2)) <= ALIKE
     return alike
 
 
@@ -117,44 +131,46 @@ class _Regression:
     """What is known of f, and what that leaves of the candidates' labels; q = c - 1 numbers for a label."""
 
     u: np.ndarray  # u_i' [n, q, k]
-    targets: np.ndarray  # [k, r]: times its transpose it is sum_j w_j u_j u_j'
+    targets: np.ndarray  # G [k, k]
     known: np.ndarray  # A [k, a]
     left: np.ndarray  # W_i [n, q, q]
-    shared: np.ndarray  # u_i' R targets, [n, q, r]
+    told: np.ndarray  # H_i [n, q, q]
 
     def gains(self) -> np.ndarray:
         """gain(i|S) of all candidates, as [n]."""
-        gram = self.shared @ self.shared.transpose(0, 2, 1)  # [n, q, q]
-        gains: np.ndarray = np.einsum("nab,nab->n", np.linalg.inv(self.left), gram) / 2
+        gains: np.ndarray = np.einsum("nab,nab->n", np.linalg.inv(self.left), self.told) / 2
         return gains
 
     def answered(self, belief: np.ndarray) -> "_Regression":
         """After the label of a question about which the draws believe `belief [k, c]`."""
         asked = _coordinates(belief[None])[0].T  # [k, q]
-        told = self.known.T @ asked
-        root = np.linalg.cholesky((1 + RIDGE) * np.eye(asked.shape[1]) - told.T @ told)
-        new = np.linalg.solve(root, (asked - self.known @ told).T).T  # [k, q]
-        (n, q, k), r = self.u.shape, self.targets.shape[1]
-        explained = self.u.reshape(n * q, k) @ new  # [n*q, q]
-        shared = self.shared - (explained @ (new.T @ self.targets)).reshape(n, q, r)
-        by_item = explained.reshape(n, q, -1)
-        left = self.left - by_item @ by_item.transpose(0, 2, 1)
-        return _Regression(self.u, self.targets, np.hstack([self.known, new]), left, shared)
+        said = self.known.T @ asked
+        root = np.linalg.cholesky((1 + RIDGE) * np.eye(asked.shape[1]) - said.T @ said)
+        new = np.linalg.solve(root, (asked - self.known @ said).T).T  # N [k, q]
+        ahead = self.targets @ new
+        among, ahead = new.T @ ahead, ahead - self.known @ (self.known.T @ ahead)  # N' G N, R G N
+        (n, q, k), b = self.u.shape, new.shape[1]
+        both = (self.u.reshape(n * q, k) @ np.hstack([new, ahead])).reshape(n, q, 2 * b)
+        explained = np.ascontiguousarray(both[:, :, :b])  # e
+        change = explained @ (both[:, :, b:] - explained @ (among / 2)).transpose(0, 2, 1)  # e y'
+        left = self.left - explained @ explained.transpose(0, 2, 1)
+        told = self.told - change - change.transpose(0, 2, 1)
+        return _Regression(self.u, self.targets, np.hstack([self.known, new]), left, told)
 
 
 def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     """The regression before any answer."""
-    u = _coordinates(probs)
     targets = _coordinates(beliefs(candidates, "joint", of="target_probs"))
-    (n, q, k), m = u.shape, targets.shape[0]
+    (m, q, k), n = targets.shape, len(probs)
     w = normalised_weights(candidates.weights, m)
-    root = targets * np.sqrt(np.full(m, 1 / m) if w is None else w)[:, None, None]
-    root = root.reshape(m * q, k).T  # [k, m*q]
-    if root.shape[1] > k and root.any():
-        gram = root @ root.T  # singular, as the draws' deviations from their mean are
-        root = np.linalg.cholesky(gram + JITTER * np.trace(gram) / k * np.eye(k))  # [k, k]
+    root = (targets * np.sqrt(np.full(m, 1 / m) if w is None else w)[:, None, None]).reshape(m * q, k)
+    gram = root.T @ root  # [k, k]
+    u, told = np.empty((n, q, k)), np.empty((n, q, q))
+    for span in spans(n, TOGETHER):
+        u[span] = _coordinates(probs[span])
+        told[span] = (u[span].reshape(-1, k) @ gram).reshape(-1, q, k) @ u[span].transpose(0, 2, 1)
     left = np.broadcast_to((1 + RIDGE) * np.eye(q), (n, q, q))
-    return _Regression(u, root, np.empty((k, 0)), left, (u.reshape(n * q, k) @ root).reshape(n, q, -1))
+    return _Regression(u, gram, np.empty((k, 0)), left, told)
 
 
 def _coordinates(probs: np.ndarray) -> np.ndarray:
@@ -165,18 +181,18 @@ def _coordinates(probs: np.ndarray) -> np.ndarray:
     """
     mean = probs.mean(axis=1)  # [n, c]
     order = np.argsort(mean, axis=1, kind="stable")  # the likeliest class last
-    probs, mean = np.take_along_axis(probs, order[:, None, :], axis=2), np.take_along_axis(mean, order, axis=1)
-    r = np.sqrt(mean)[:, None, :]
-    z = np.divide(probs - mean[:, None, :], r, out=np.zeros_like(probs), where=r > 0)
-    u = (z[:, :, :-1] - z[:, :, -1:] * (r[:, :, :-1] / (1 + r[:, :, -1:]))) / np.sqrt(probs.shape[1])
-    u = u if u.shape[2] <= DIRECTIONS else _strongest(u)
-    return np.ascontiguousarray(u.transpose(0, 2, 1))
+    mean, each = np.take_along_axis(mean, order, axis=1)[:, :, None], np.arange(len(probs))[:, None]
+    r = np.sqrt(mean)  # [n, c, 1]
+    z = np.ascontiguousarray(probs.transpose(0, 2, 1))[each, order] - mean  # [n, c, k]
+    np.divide(z, r, out=z, where=r > 0)
+    u: np.ndarray = (z[:, :-1] - z[:, -1:] * (r[:, :-1] / (1 + r[:, -1:]))) / np.sqrt(probs.shape[1])
+    return u if u.shape[1] <= DIRECTIONS else _strongest(u)
 
 
 def _strongest(u: np.ndarray) -> np.ndarray:
-    """Of each label the directions the draws differ most in, [n, k, .]: z may be turned: its covariance is I."""
+    """Of each label the directions the draws differ most in, [n, ., k]: z may be turned: its covariance is I."""
     turned = []
     for one in u:
-        values, vectors = np.linalg.eigh(one @ one.T)
-        turned.append((vectors * np.sqrt(np.maximum(values, 0)))[:, -DIRECTIONS:])
-    return np.stack(turned)
+        values, vectors = np.linalg.eigh(one.T @ one)
+        turned.append((vectors * np.sqrt(np.maximum(values, 0)))[:, -DIRECTIONS:].T)
+    return np.ascontiguousarray(np.stack(turned))

@@ -135,7 +135,7 @@ def _inputs(table: Table, drop: Sequence[str], read: Sequence[Table]) -> _Inputs
             raise
     encoders, notes = [] if columns is None else [columns.encode], [] if columns is None else columns.note.splitlines()
     for name in prose:
-        numbers, note = fit_texts([text for each in read for text in each.texts(name)])
+        numbers, note = fit_texts(*(each.texts(name) for each in read))
         encoders.append(partial(_encoded_texts, name, numbers))
         notes.append(f"{name}: {note}")
 

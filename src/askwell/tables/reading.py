@@ -4,17 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
-from askwell.tables.separated import read_separated
-from askwell.tables.table import Cells, Table, Values, cell_text, listed, typed
+from askwell.tables.columns import Column, joined, numbers_column, texts_column
+from askwell.tables.csv_files import read_csv
+from askwell.tables.parquet_files import read_parquet
+from askwell.tables.table import Table
 
 __all__ = ["is_separated", "parsed_json", "read_table"]
-
-Column: TypeAlias = tuple[Values, Cells | None]
-"""The values, and the cells as they stand in the file where the values do not print as that."""
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -55,11 +54,11 @@ def read_table(
     if suffix in JSON_LINES:
         table = _json_lines(file, encoding or "utf-8-sig")
     elif suffix in PARQUET:
-        table = _parquet(file)
+        table = read_parquet(file)
     else:
         if delimiter is not None and len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, but it is {delimiter!r}.")
-        table = read_separated(file, encoding=encoding, delimiter=delimiter, as_text=id)
+        table = read_csv(file, encoding=encoding, delimiter=delimiter, as_text=id)
     return table if id is None else _with_ids(table, id)
 
 
@@ -97,10 +96,22 @@ def _check_file(file: Path) -> None:
 def _with_ids(table: Table, name: str) -> Table:
     """The same table with a column as ids: whole numbers if all are written as such, else texts as they stand there."""
     ids: list[Any] = table.texts(name)
+    different = {*ids}
+    if len(different) < len(ids) or not all(map(str.strip, different)):
+        _refuse_ids(table, name, ids)
+    if all(map(WHOLE.fullmatch, ids)) and "-0" not in different:
+        ids = [*map(int, ids)]
+    rest = {other: values for other, values in table.columns.items() if other != name}
+    written = {other: cells for other, cells in table.written.items() if other != name}
+    return Table(table.source, rest, table.numbers, tuple(ids), written)
+
+
+def _refuse_ids(table: Table, name: str, ids: Sequence[str]) -> NoReturn:
+    """Name the first row without an id of its own."""
     seen: dict[str, int] = {}
     for row, item in enumerate(ids):
         if not item.strip():
-            raise ValueError(f"{table.place(row)}: the id column {name!r} has no value here. Every row needs an id.")
+            break
         if item in seen:
             raise ValueError(
                 f"{table.place(row)}: ids must all be different, but {item!r} in the column {name!r} is that of row "
@@ -108,11 +119,7 @@ def _with_ids(table: Table, name: str) -> Table:
                 "rows are counted then."
             )
         seen[item] = row
-    if all(map(WHOLE.fullmatch, ids)) and "-0" not in seen:
-        ids = [int(item) for item in ids]
-    rest = {other: values for other, values in table.columns.items() if other != name}
-    written = {other: cells for other, cells in table.written.items() if other != name}
-    return Table(table.source, rest, table.numbers, tuple(ids), written)
+    raise ValueError(f"{table.place(row)}: the id column {name!r} has no value here. Every row needs an id.")
 
 
 # ---- JSON lines ----
@@ -133,12 +140,7 @@ def _json_lines(file: Path, encoding: str) -> Table:
                 values.append(None)
     if not columns:
         raise ValueError(f"{file.name} has no rows with values. Each line must be an object like" + ' {"age": 31}.')
-    return _joined(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
-
-
-def _joined(source: str, columns: dict[str, Column], numbers: Sequence[int]) -> Table:
-    written = {name: cells for name, (_, cells) in columns.items() if cells is not None}
-    return Table(source, {name: values for name, (values, _) in columns.items()}, numbers, written=written)
+    return joined(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
 
 
 def _records(file: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -196,24 +198,10 @@ def _values(found: list[Any]) -> Column:
         return np.array(found), None
     if kinds <= {int, float, type(None)}:
         try:
-            return _numbers(found)
+            return numbers_column(found)
         except OverflowError:  # a whole number beyond any float: an id
             pass
-    return _as_texts([_cell(value) for value in found])
-
-
-def _numbers(found: Sequence[Any]) -> Column:
-    """Whole numbers if they can be, else floats and the numbers as they print; NaN where one is missing."""
-    if all(type(value) is int and -(2**63) <= value < 2**63 for value in found):
-        return np.array(found, np.int64), None
-    values = np.array([np.nan if value is None else value for value in found], float)
-    return typed(values), [cell_text(value) for value in found]
-
-
-def _as_texts(cells: list[str | None]) -> Column:
-    """Texts without the blanks around them, and with them where there are any."""
-    texts = [None if cell is None else cell.strip() or None for cell in cells]
-    return texts, None if all((text or "") == (cell or "") for text, cell in zip(texts, cells, strict=True)) else cells
+    return texts_column([_cell(value) for value in found])
 
 
 def _cell(value: Any) -> str | None:
@@ -222,65 +210,3 @@ def _cell(value: Any) -> str | None:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-# ---- Parquet ----
-
-
-def _parquet(file: Path) -> Table:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise ImportError("reading Parquet needs pyarrow: pip install 'askwell[parquet]'.") from None
-    try:
-        content = parquet.read_table(file)
-    except (ArrowException, OSError) as fault:
-        raise ValueError(f"{file.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
-    names = content.column_names
-    if len({*names}) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{file.name}: columns must have different names, but {listed(twice)} occurs more than once.")
-    if not names or not content.num_rows:
-        raise ValueError(f"{file.name} has no rows. Is this the right file?")
-    columns = {name: _arrow_values(column) for name, column in zip(names, content.columns, strict=True)}
-    return _joined(file.name, columns, range(1, content.num_rows + 1))
-
-
-def _arrow_values(column: Any) -> Column:
-    from pyarrow import float64, timestamp, types
-
-    kind = column.type
-    if types.is_integer(kind):
-        return _numbers(column.to_pylist()) if column.null_count or kind == "uint64" else (_whole(column), None)
-    if types.is_decimal(kind):
-        return _numbers_of([None if value is None else f"{value:f}" for value in column.to_pylist()])
-    if types.is_floating(kind):
-        values = typed(np.asarray(column.cast(float64()).to_numpy(), float))
-        if kind == "double" or values.dtype.kind == "i":
-            return values, None
-        return values, [cell_text(None if number != number else str(number)) for number in column.to_numpy()]
-    if types.is_boolean(kind) and not column.null_count:
-        return np.asarray(column.to_numpy(), bool), None
-    if types.is_timestamp(kind):  # Python's clock has no nanoseconds
-        column = column.cast(timestamp("us", tz=kind.tz), safe=False)
-    return _as_texts([value if isinstance(value, str | None) else _written(value) for value in column.to_pylist()])
-
-
-def _whole(column: Any) -> np.ndarray:
-    values: np.ndarray = column.to_numpy()
-    return values.astype(np.int64)
-
-
-def _numbers_of(cells: list[str | None]) -> Column:
-    return typed(np.array([np.nan if cell is None else float(cell) for cell in cells])), cells
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return cell_text(value)
-    if isinstance(value, bytes):  # texts of writers that do not say so
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return value.hex()
-    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)

@@ -15,8 +15,8 @@ __all__ = ["Cells", "Table", "Values", "cell_text", "is_missing", "label_column"
 Values: TypeAlias = np.ndarray | list[str | None]
 """A column: int64, float64 (NaN where a value is missing) or bool numbers, or texts (None where one is missing)."""
 
-Cells: TypeAlias = np.ndarray | list[Any]
-"""A column as it stands in the file: texts, "" or None where there is none; of numbers perhaps an array of bytes."""
+Cells: TypeAlias = Any
+"""A column as it stands in the file: texts, "" or None where there is none. A list, Arrow texts, an array of bytes."""
 
 MOST_NAMES = 12  # in a message
 
@@ -58,7 +58,8 @@ class Table:
         >>> Table("a.csv", {"x": np.array([1.1])}, range(2, 3), written={"x": ["1.10"]}).text("x", 0)
         '1.10'
         """
-        return cell_text(self.cells(name)[row])
+        cell = self.cells(name)[row]
+        return cell_text(cell.as_py() if hasattr(cell, "as_py") else cell)
 
     def cells(self, name: str) -> Cells:
         """A column as it stands in the file, or values that print as that."""
@@ -66,7 +67,10 @@ class Table:
 
     def texts(self, name: str) -> list[str]:
         """All cells of a column as they stand in the file."""
-        return [*map(cell_text, self.cells(name))]
+        cells = self.cells(name)
+        if hasattr(cells, "to_pylist"):
+            return list(cells.to_pylist())
+        return ["" if cell is None else cell for cell in cells] if isinstance(cells, list) else [*map(cell_text, cells)]
 
     def column(self, name: str) -> Values:
         """The values of a column, or a refusal that names the ones there are."""
@@ -125,11 +129,15 @@ def some_rows(table: Table, rows: np.ndarray) -> Table:
     """
 
     def some(columns: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: take(values, rows) for name, values in columns.items()}
+        return {name: _taken(values, rows) for name, values in columns.items()}
 
-    numbers = take(list(table.numbers), rows)
+    numbers = np.asarray(table.numbers)[rows].tolist()
     ids = None if table.ids is None else tuple(take(list(table.ids), rows))
     return Table(table.source, some(table.columns), numbers, ids, some(table.written))
+
+
+def _taken(values: Any, rows: np.ndarray) -> Any:
+    return values.take(rows) if hasattr(values, "to_pylist") else take(values, rows)
 
 
 def is_missing(values: Values) -> np.ndarray:
@@ -149,9 +157,11 @@ def typed(numbers: np.ndarray) -> np.ndarray:
     >>> typed(np.array([1.0, 2.0])), typed(np.array([1.0, np.nan]))
     (array([1, 2]), array([ 1., nan]))
     """
-    if len(numbers) and (abs(numbers) < 2**53).all() and (numbers == np.rint(numbers)).all():
-        return numbers.astype(np.int64)
-    return numbers
+
+    def whole(some: np.ndarray) -> bool:
+        return bool((abs(some) < 2**53).all() and (some == np.rint(some)).all())
+
+    return numbers.astype(np.int64) if len(numbers) and whole(numbers[:100]) and whole(numbers) else numbers
 
 
 def label_column(table: Table, name: str) -> list[Any]:

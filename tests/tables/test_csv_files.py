@@ -5,10 +5,11 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from askwell.tables import read_table, separated
+from askwell.tables import csv_files, read_table
+from askwell.tables.columns import MISSING
 
 
 def read(folder, text, name="a.csv", **options):
@@ -114,7 +115,7 @@ def test_decimal_commas_between_semicolons_only(tmp_path):
 @pytest.mark.parametrize("row", [0, 1, 6, 7, 19])
 def test_a_late_text_makes_the_whole_column_text(tmp_path, monkeypatch, row):
     """And nothing of what was read as numbers before is lost in its spelling."""
-    monkeypatch.setattr(separated, "PART", 7)
+    monkeypatch.setattr(csv_files, "PART", 7)
     cells = [f"{value}.0" for value in range(20)]
     cells[row] = "oops"
     table = read(tmp_path, "a,b\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells)))
@@ -135,7 +136,7 @@ def test_what_python_writes_is_read(tmp_path, rows, mark):
     )
     table = read(tmp_path, out.getvalue(), delimiter=mark)
     for place, name in enumerate("ab"):
-        expected = [None if row[place].strip() in separated.MISSING else row[place].strip() for row in rows]
+        expected = [None if row[place].strip() in MISSING else row[place].strip() for row in rows]
         assert table.columns[name][1:] == expected
 
 
@@ -163,8 +164,81 @@ def test_refusals_say_where_and_what_to_try(tmp_path, text, said):
 
 
 def test_rows_are_counted_over_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(separated, "PART", 3)
+    monkeypatch.setattr(csv_files, "PART", 3)
     for row in range(2, 12):
         lines = ["a,b"] + ["1,2"] * 12
         lines[row - 1] = "1,2,3"
         refused(tmp_path, "\n".join(lines), f"a.csv:{row}: this row has 3 values")
+
+
+# ---- Arrow and its slow twin ----
+
+
+def cells_of(read):
+    """What a reader makes of a file: cells and row numbers, or the refusal."""
+    try:
+        found = read()
+    except ValueError as fault:
+        return str(fault)
+    return found and ([column.to_pylist() for column in found[0]], [*found[1]])
+
+
+LETTERS = st.text(st.sampled_from('ab1.-0,;\t|" \n\r\né\0'), max_size=60)
+ROWS = st.lists(st.lists(st.text(st.sampled_from('ab1,;" \n\ré'), max_size=4), max_size=3), max_size=12)
+
+
+def written(rows, quoting):
+    out = io.StringIO()
+    csv.writer(out, quoting=quoting, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+FILES = LETTERS | st.builds(written, ROWS, st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+
+
+@settings(max_examples=600, deadline=None)
+@given(text=FILES, width=st.integers(1, 3), mark=st.sampled_from(",;\t|"), spaced=st.booleans())
+@example(text='a,b\n"x\n\ny",1\n\n"z",2\n\n', width=2, mark=",", spaced=False)
+@example(text='a\n""\n\n,\n', width=1, mark=";", spaced=False)
+@example(text=",\n\n,\r\n\r\r\n,", width=2, mark=",", spaced=True)
+@example(text='a"b,c\n', width=2, mark=",", spaced=False)
+def test_arrow_reads_what_python_reads_or_leaves_it_to_python(text, width, mark, spaced):
+    data, form, header = text.encode(), csv_files.Form(mark, spaced), [*"abc"[:width]]
+    fast = cells_of(lambda: csv_files._by_arrow(data, form, width))
+    assert fast in (None, cells_of(lambda: csv_files._by_python("a.csv", data, form, header)))
+
+
+def test_arrow_reads_ordinary_files():
+    """Or the test above would hold of nothing."""
+    for text in ("a,b\n1,2\n", 'a,b\r\n"1, 2","""x"\r\n\r\n3,4', "a,b\n1,2\n\n\n3,4\n\n", 'a\n"x\n\ny"\n\n""\n'):
+        data = text.encode()
+        form = csv_files.likely_form(data)
+        header = csv_files.csv_header("a.csv", data, form)
+        fast = cells_of(lambda data=data, form=form, header=header: csv_files._by_arrow(data, form, len(header)))
+        slow = cells_of(lambda d=data, form=form, header=header: csv_files._by_python("a.csv", d, form, header))
+        assert fast == slow
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=FILES.map(lambda text: f"a,b\n{text}"), block=st.sampled_from([64, 1 << 22]))
+def test_a_table_is_the_same_by_both(tmp_path, text, block):
+    def table():
+        try:
+            found = read(tmp_path, text)
+        except ValueError as fault:
+            return str(fault)
+        return [(name, plain(column), found.texts(name)) for name, column in found.columns.items()], [*found.numbers]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_files, "BLOCK", block)  # Arrow cuts a file there
+        fast = table()
+        patch.setattr(csv_files, "_by_arrow", lambda *_: None)
+        assert fast == table()
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", 'a,b\n"1",2\n', "a, b\n1, 2\n"])
+def test_cells_longer_than_a_block_are_read(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(csv_files, "BLOCK", 64)
+    table = read(tmp_path, text + "x" * 500 + ",3\n" + "4,5\n" * 40)
+    assert table.columns["a"][1] == "x" * 500
+    assert table.columns["b"].tolist() == [2, 3, *[5] * 40]

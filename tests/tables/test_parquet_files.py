@@ -3,7 +3,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from askwell.rows import parquet
+from askwell.tables import parquet_files as parquet
 
 pa = pytest.importorskip("pyarrow")
 

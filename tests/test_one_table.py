@@ -1,0 +1,148 @@
+"""One file, one table: the same ids, columns, missing values and refusals through every door."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from askwell import Learner
+from askwell.cli import main
+from askwell.items import open_items
+from askwell.models.forest import forest
+from askwell.pool import as_pool
+from askwell.project import open_project
+from askwell.rows import BadRows, open_rows
+from askwell.seeds import rng_for
+from askwell.tables import encoded, labelled, read_table
+
+# A mark, semicolons with decimal commas, quoted line breaks, empty lines, codes, blanks, and words that may be gaps.
+HEADER = 'key;"x; or y";size;code;town;gap;kind'
+TOWNS = ('"Oslo\n\n(N)"', "None", "NA", '"say ""hi"""', "Bern ")
+N = 40
+
+
+def awkward(path, *, key=str, spoil=None, gaps=True):
+    lines = [HEADER]
+    for row in range(N):
+        gap = ("?" if row % 3 else "2,5") if gaps else "2"
+        lines.append(f"{key(row)};{row},5;{row * row};{row:03};{TOWNS[row % 5]};{gap};{'yes' if row % 7 < 3 else 'no'}")
+        if row in (4, 11):
+            lines.append("")
+    if spoil is not None:
+        lines[20] = spoil
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
+    return path
+
+
+def run(*words):
+    return CliRunner().invoke(main, [*map(str, words)])
+
+
+def project(folder, path, *more, targets=None):
+    done = run("init", folder, "--pool", path, "--targets", targets or path, "--label", "kind", *more)
+    assert done.exit_code == 0, done.output
+    return open_project(folder)
+
+
+def simulated(folder, path, *more):
+    """The ids that a simulation asks about."""
+    words = ("simulate", path, "--label", "kind", "--budget", 12, "--seeds", 1, "--scores", "random", "--out", folder)
+    done = run(*words, *more)
+    assert done.exit_code == 0, done.output
+    with (folder / "questions.csv").open() as file:
+        return {row["row" if "row" in row else "id"] for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("id", [None, "key"])
+def test_ids(tmp_path, id):
+    path = awkward(tmp_path / "a.csv", key=lambda row: f" k{row}", gaps=False)
+    options = [] if id is None else ["--id", id]
+    found = [*range(2, 7), *range(8, 15), *range(16, N + 4)] if id is None else [f" k{row}" for row in range(N)]
+    texts = [*map(str, found)]
+    table = read_table(path, id=id)
+    assert [*(table.ids or table.numbers)] == found
+    if id is None:
+        assert [*as_pool(path).ids] == found
+        learner = Learner(forest(trees=10), path)
+        assert {*learner.ask(5)} <= {*found}
+        assert as_pool(path).position(16) == 12
+    rows = open_rows(path, id=id, columns=["x; or y", "size"], rows=6)
+    assert rows.ids(np.arange(N)) == found
+    with project(tmp_path / "p", path, *options) as opened:
+        assert [*opened.items.ids] == texts
+        assert [*opened.target_items.ids] == texts
+    task = labelled(path, label="kind", id=id, rng=rng_for(0, 0, "test rows"))
+    assert {*task.ids} < {*found}
+    assert {*simulated(tmp_path / "s", path, *options)} < {*texts}
+    done = run("score", path, "--labelled", path, "--label", "kind", "--columns", "x; or y,size", "--size", N, *options)
+    assert done.exit_code == 0, done.output
+    assert {line.split("\t")[0] for line in done.stdout.splitlines()} == {*texts}
+
+
+def test_columns_types_and_missing_values(tmp_path):
+    path = awkward(tmp_path / "a.csv")
+    table = read_table(path)
+    kinds = {name: "text" if isinstance(values, list) else values.dtype.kind for name, values in table.columns.items()}
+    assert kinds == {
+        "key": "i", "x; or y": "f", "size": "i", "code": "text", "town": "text", "gap": "f", "kind": "text",
+    }  # fmt: skip
+    assert table.columns["town"][:5] == ["Oslo\n\n(N)", "None", None, 'say "hi"', "Bern"]
+    assert np.isnan(table.columns["gap"]).tolist() == [row % 3 > 0 for row in range(N)]
+    items = open_items(path)
+    for name in table.columns:
+        np.testing.assert_array_equal(items.table.columns[name], table.columns[name])
+        assert items.table.texts(name) == table.texts(name)
+    np.testing.assert_array_equal(as_pool(path).x, encoded(table).x)
+    numeric = [name for name, kind in kinds.items() if kind != "text"]
+    rows = open_rows(path, id="key", rows=6)
+    assert [*rows.columns] == [name for name in numeric if name != "key"]
+    rows = open_rows(path, columns=["x; or y", "size"], rows=6)
+    np.testing.assert_array_equal(rows[:], np.stack([table.columns["x; or y"], table.columns["size"]], 1))
+    with pytest.raises(BadRows, match=r"row 1 of the pool has no finite number in 'gap' \(a\.csv:3\)"):
+        open_rows(path, columns=["gap"])[:]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("1;2", "a.csv:21: this row has 2 values and the header names 7 columns"),
+        ('1;"2"3;4;5;6;7;yes', "a.csv:21: this row cannot be read"),
+        ("1;2;3;4;\udcfc;6;yes", "a.csv:21: this is not utf-8 text (byte 0xfc)"),
+    ],
+)
+def test_refusals(tmp_path, spoil, said):
+    path = awkward(tmp_path / "a.csv", spoil=spoil)
+    good = awkward(tmp_path / "good.csv")
+    doors = [
+        lambda: read_table(path),
+        lambda: open_items(path),
+        lambda: as_pool(path),
+        lambda: Learner(forest(trees=10), path),
+        lambda: labelled(path, label="kind", rng=rng_for(0, 0, "test rows")),
+        lambda: open_rows(path, columns=["size"])[:],
+    ]
+    for door in doors:
+        with pytest.raises(ValueError, match=r"a\.csv:21") as refusal:
+            door()
+        assert said in str(refusal.value)
+    for words in [
+        ("init", tmp_path / "p", "--pool", path, "--label", "kind"),
+        ("init", tmp_path / "p", "--pool", good, "--targets", path, "--label", "kind"),
+        ("simulate", path, "--label", "kind", "--out", tmp_path / "s"),
+        ("score", path, "--labelled", good, "--label", "kind", "--columns", "size"),
+        ("score", good, "--labelled", path, "--label", "kind", "--columns", "size"),
+        ("score", good, "--labelled", good, "--targets", path, "--label", "kind", "--columns", "size"),
+    ]:
+        done = run(*words)
+        assert done.exit_code == 2, done.output
+        assert said in done.output.replace("\n", " ").replace("  ", " "), words
+
+
+def test_files_in_a_folder_are_counted_through(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        awkward(tmp_path / name)
+    rows = open_rows(tmp_path, columns=["size"])
+    assert rows.numbers == range(2 * N)
+    assert json.dumps(rows.ids([0, N])) == f"[0, {N}]"
