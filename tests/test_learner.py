@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import askwell
 import askwell.testing
-from askwell.acquisition import as_score
+from askwell.acquisition import as_score, auto
 from askwell.learner import Learner
 from askwell.seeds import rng_for
 from askwell.selection import power
@@ -217,6 +217,56 @@ def test_targets_of_every_kind(x):
         assert len(going(x, targets=targets).ask(2)) == 2
 
 
+@pytest.mark.parametrize("score", ["epig", "auto"])
+def test_costs_of_errors_choose_the_questions(x, score):
+    learner = going(x, targets=x[:20] + 0.1, score=score, class_weights={"high": 50})
+    probs, target_probs = learner.posterior.predict(x), learner.posterior.predict(x[:20] + 0.1)
+    costs = [50, 1]  # high, low
+    scores = {"epig": askwell.epig, "auto": auto}[score](probs, target_probs, class_weights=costs)
+    scores[list(learner.labels)] = -1
+    assert learner.ask() == [int(np.argmax(scores))]
+    assert len({*going(x, score=score, class_weights={"high": 50}).ask(8)}) == 8  # together
+    assert questions_of(going(x, score=score, class_weights={"high": 3, "low": 3}), x, 4) == questions_of(
+        going(x, score=score), x, 4
+    )
+
+
+def test_a_learner_with_costs_goes_on_and_remembers_them(x, tmp_path):
+    costs = {"low": 20, "high": 1}
+    whole = questions_of(going(x, class_weights=costs), x, 6)
+    assert whole != questions_of(going(x), x, 6)
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    with going(x, store=url, class_weights=costs) as learner:
+        first = questions_of(learner, x, 3)
+    with Learner(LightModel(), x, seed=3, store=url, class_weights=costs) as learner:
+        assert first + questions_of(learner, x, 3) == whole
+    (begun,) = [record for record in open_store(url).read("main") if record.kind == "run"]
+    assert begun.body["class_weights"] == [["low", 20], ["high", 1]]
+
+
+def test_a_gaussian_process_with_costs_is_asked_by_its_draws(x):
+    from askwell.models.gp import GPClassifier
+
+    learner = Learner(GPClassifier(), x, seed=3, targets=x[:20], class_weights={"high": 50})
+    learner.tell([0, 1, 2, 3], truth(x)[:4])
+    assert len(learner.ask(3)) == 3
+
+
+def test_explanations_with_costs_are_the_scores(x):
+    targets = x[:20] + 0.1
+    learner = going(x, targets=targets, class_weights={"high": 50})
+    (item,) = learner.ask()
+    why = learner.explain(item)
+    probs, of_targets, costs = learner.posterior.predict(x[[item]]), learner.posterior.predict(targets), [50, 1]
+    assert why.score == pytest.approx(float(askwell.epig(probs, of_targets, class_weights=costs)[0]))
+    assert why.margin * why.about_open == pytest.approx(float(auto(probs, of_targets, class_weights=costs)[0]))
+    assert why.informs[0][1] == pytest.approx(
+        float(askwell.pairwise_epig(probs, of_targets, class_weights=costs).max())
+    )
+    assert "an error costs: 'high' 50, 'low' 1" in str(why)
+    assert "an error costs" not in str(going(x).explain(item))
+
+
 def test_explanations_say_what_is_asked_for(x):
     learner = going(x, targets=x[:20] + 0.1)
     (item,) = learner.ask()
@@ -298,6 +348,12 @@ def test_what_cannot_be_meant_is_refused_and_changes_nothing(x, act, words):
         ({"classes": ["a"]}, "two or more"),
         ({"classes": ["a", "a"]}, "two or more"),
         ({"targets": 3}, "targets"),
+        ({"class_weights": {"hgh": 2}, "classes": ["high", "low"]}, "'hgh' is none of them. Did you mean 'high'"),
+        ({"class_weights": {1: 2}, "classes": [True, False]}, "must be for the classes True, False, but 1 is none"),
+        ({"class_weights": {"high": -2}}, "numbers from 0"),
+        ({"class_weights": {"high": float("nan")}}, "numbers from 0"),
+        ({"class_weights": {"high": 0, "low": 0}}, "must not all be 0"),
+        ({"class_weights": {"high": 2}, "score": "entropy"}, "heeds them"),
         ({"store": "mysql://x"}, "sqlite"),
     ],
 )

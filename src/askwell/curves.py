@@ -11,21 +11,24 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import stdtrit
 
 __all__ = [
     "LOWER_IS_BETTER",
     "Curve",
     "Difference",
+    "Saving",
     "Standing",
     "Trace",
     "against_best",
     "area",
     "curve",
     "holm",
-    "labels_needed",
+    "labels_saved",
     "labels_to_reach",
     "paired",
+    "savings",
     "signed_rank",
     "summary",
     "verdict",
@@ -34,6 +37,7 @@ __all__ = [
 LOWER_IS_BETTER = frozenset({"log_loss"})
 """Metrics of which less is better."""
 
+TIE = 1e-12  # accuracies are fractions: equal ones may differ by a rounding
 _ACRONYMS = {"epig": "EPIG", "bald": "BALD", "badge": "BADGE"}
 
 
@@ -97,6 +101,22 @@ class Standing:
     level: float  # 95 % of what the best score has at the end, on average; of a loss, what the worst one has
     labels_to_level: float | None  # median over seeds; None where half of them or more never get there
     against: Difference | None  # area of this score minus that of the best other one, adjusted as in `against_best`
+
+
+@final
+@dataclass(frozen=True)
+class Saving:
+    """With how many labels a score is as good as the baseline is at the end."""
+
+    score: str
+    baseline: str
+    metric: str
+    at: int  # labels that the baseline has at the end
+    level: float  # what it has reached there, on average
+    labels: int | None  # that the score needs for it, on average; None: it does not get there
+    low: int | None  # 95 % interval; None: it surely does not get there
+    high: int | None  # None: it may not get there
+    runs: int
 
 
 # ---- one run -------------------------------------------------------------------------------------------------------
@@ -267,7 +287,7 @@ def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     """What can be said of the best score against each of the others, in plain sentences.
 
     "Ahead" is said where the interval of `against_best` leaves out zero; else no difference was seen. Among scores that
-    do not differ it is said in at most 5 % of cases, however many there are.
+    do not differ it is said in at most 5 % of cases, however many there are. Then the same in labels: `labels_saved`.
 
     >>> runs = [
     ...     Trace(score, seed, (2,), {"accuracy": (value + seed / 100,)}, (0, 1))
@@ -282,41 +302,83 @@ def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     lines = [_sentence(gap) for gap in against_best(traces, metric=metric)]
     if not lines:
         lines = [f"Only {_shown(scores[0])} was run: there is nothing to compare it with."]
+    if saved := labels_saved(traces, metric=metric):
+        lines.append(saved)
     if min(len(_of(traces, score)) for score in scores) == 1:
         lines.append("One seed can show anything: run at least five, and twenty for a claim.")
     return "\n".join(lines)
 
 
-def labels_needed(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
-    """How many labels each score needed to reach the level of a summary, in one sentence; "" where there is none.
+def savings(traces: Iterable[Trace], *, metric: str = "accuracy", baseline: str | None = None) -> list[Saving]:
+    """With how many labels each score is as good as the baseline is at the end, in the order in which scores occur.
 
-    With a caution where `verdict` sees no difference: a score that needed fewer labels is no winner by that.
+    The baseline is "random" where it was run, else the first score. d(t) is a score at t labels minus the baseline at
+    the end, paired by seed. `labels` is the first t at which the mean of d, made monotone by least squares, is not
+    negative. The interval holds all t at which Student's t does not tell the mean of d from zero (a test, inverted);
+    all intervals hold together in at least 95 % of cases, by Bonferroni's method.
+
+    >>> runs = [
+    ...     Trace(score, seed, (2, 10, 18), {"accuracy": values}, tuple(range(18)))
+    ...     for score, values in [("random", (0.5, 0.6, 0.8)), ("epig", (0.5, 0.8, 0.9))]
+    ...     for seed in range(3)
+    ... ]
+    >>> (saving,) = savings(runs)
+    >>> saving.at, saving.labels, saving.low, saving.high
+    (18, 10, 10, 10)
+    """
+    traces, sign = list(traces), _sign(metric)
+    scores = _scores(traces)
+    baseline = ("random" if "random" in scores else scores[0]) if baseline is None else baseline
+    theirs, others = _by_seed(_of(traces, baseline)), [score for score in scores if score != baseline]
+    found = []
+    for score in others:
+        runs = [run for run in _of(traces, score) if run.seed in theirs]
+        if not runs:
+            continue
+        labels = sorted(set.intersection(*({*run.labels} for run in runs)))
+        rows = [dict(zip(run.labels, _values(run, metric).tolist(), strict=True)) for run in runs]
+        ends = [_final(theirs[run.seed], metric=metric) for run in runs]
+        gaps = sign * np.array([[row[t] - end for t in labels] for row, end in zip(rows, ends, strict=True)])
+        mean = gaps.mean(axis=0)  # [t]
+        n = len(gaps)
+        reach = stdtrit(n - 1, 1 - 0.025 / len(others)) * gaps.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else math.inf
+        enough, may, must = isotonic_regression(mean).x >= -TIE, mean + reach >= -TIE, mean - reach >= -TIE
+        reached = labels[int(enough.argmax())] if enough.any() else None
+        low = labels[int(may.argmax())] if may.any() else None
+        surely = len(labels) - int(must[::-1].argmin()) if not must.all() else 0  # from here on
+        high = labels[surely] if surely < len(labels) else None
+        if reached is not None:
+            low, high = min(reached, reached if low is None else low), None if high is None else max(reached, high)
+        at = max(theirs[run.seed].labels[-1] for run in runs)
+        found.append(Saving(score, baseline, metric, at, float(np.mean(ends)), reached, low, high, n))
+    return found
+
+
+def labels_saved(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
+    """The `savings` in one sentence, the largest first; "" where there is nothing to compare.
 
     >>> runs = [
     ...     Trace(score, seed, (2, 10, 18), {"accuracy": values}, tuple(range(18)))
     ...     for score, values in [("random", (0.5, 0.6, 0.8)), ("epig", (0.5, 0.8, 0.8)), ("bald", (0.5, 0.5, 0.6))]
     ...     for seed in range(3)
     ... ]
-    >>> print(labels_needed(runs))
-    For an accuracy of 0.760 EPIG needed 10 labels, random 18 (8 more); BALD did not reach it. Medians over the seeds.
+    >>> labels_saved(runs)
+    'The accuracy that random has at 18 labels, 0.800, is reached by EPIG with 10 (95 %: 10 to 10); BALD does not...'
     """
     traces = list(traces)
-    rows = summary(traces, metric=metric)
-    reached = sorted((row.labels_to_level, row.score) for row in rows if row.labels_to_level is not None)
-    if len(rows) < 2 or not reached:
+    if len(_scores(traces)) < 2 or all(len(trace.labels) < 2 for trace in traces):
         return ""
-    (fewest, best), *others = reached
-    said = [f"{_shown(best)} needed {fewest:g} labels"]
-    said += [f"{_shown(score)} {n:g} ({f'{n - fewest:g} more' if n > fewest else 'as many'})" for n, score in others]
-    never = [_shown(row.score) for row in rows if row.labels_to_level is None]
-    unit = metric.replace("_", " ")
-    words = f"For {'an' if unit[0] in 'aeiou' else 'a'} {unit} of {rows[0].level:.3f} {', '.join(said)}"
-    words += f"; {' and '.join(never)} did not reach it." if never else "."
-    if max(row.runs for row in rows) > 1:
-        words += " Medians over the seeds."
-    if not all(gap.clear for gap in against_best(traces, metric=metric)):
-        words += " Where no difference was seen between scores, these numbers too may differ by chance."
-    return words
+    found = sorted(savings(traces, metric=metric), key=lambda each: math.inf if each.labels is None else each.labels)
+    reached = [f"{_shown(each.score)} with {each.labels:,}{_range(each)}" for each in found if each.labels is not None]
+    never = [f"{_shown(each.score)}{_range(each)}" for each in found if each.labels is None]
+    if not found:
+        return ""
+    what, first = metric.replace("_", " "), found[0]
+    words = f"The {what} that {_shown(first.baseline)} has at {first.at:,} labels, {first.level:.3f}, is "
+    if not reached:
+        return f"{words}reached by no other score: {', '.join(never)}."
+    none = f"; {_listed(never)} {'does' if len(never) == 1 else 'do'} not reach it" if never else ""
+    return f"{words}reached by {_listed(reached)}{none}."
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
@@ -372,6 +434,17 @@ def _sentence(gap: Difference) -> str:
     if low > 0:
         return f"{a} is ahead of {b} by {better:.3f} {interval} {what}, {seeds}."
     return f"No difference seen between {a} and {b}: {better:.3f} {interval} {what}, {a} better {seeds}."
+
+
+def _range(saving: Saving) -> str:
+    """The interval of a saving in words; "" where it says no more than the sentence."""
+    if saving.runs == 1 or saving.low is None:
+        return ""
+    return f" (95 %: {saving.low:,} to {f'more than {saving.at:,}' if saving.high is None else f'{saving.high:,}'})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _shown(score: str) -> str:

@@ -4,14 +4,14 @@ Made once for each set of labels and kept until there are others, so that asking
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from askwell.acquisition import open_weights
-from askwell.information.categorical import bald, margin, pairwise_epig
+from askwell.acquisition import Weighted, open_weights, weighted
+from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
@@ -20,7 +20,7 @@ from askwell.scoring.flat import HEAD
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets
 
-__all__ = ["Explanation", "Knowledge", "learn", "spread_out"]
+__all__ = ["Explanation", "Knowledge", "batch_targets", "learn", "spread_out"]
 
 FIRST_ROWS = 2000  # candidates looked at for the first questions
 
@@ -28,7 +28,7 @@ FIRST_ROWS = 2000  # candidates looked at for the first questions
 @final
 @dataclass(frozen=True)
 class Explanation:
-    """Why an item is worth asking, or not."""
+    """Why an item is worth asking, or not. Where errors have costs, what it tells about targets is weighted by them."""
 
     item: Any
     label: Any  # what was told, or None
@@ -40,6 +40,7 @@ class Explanation:
     informs: tuple[tuple[int, float], ...]  # (target, I(y; y*)) in nats, the most informed first
     target_beliefs: tuple[dict[Any, float], ...]  # p(y*|x*) of those targets, in the same order
     targets: Any  # the inputs that these numbers count
+    class_weights: dict[Any, float] | None = None  # what errors cost
 
     def __str__(self) -> str:
         lines = [
@@ -51,6 +52,9 @@ class Explanation:
         ]
         for (target, nats), belief in zip(self.informs, self.target_beliefs, strict=True):
             lines.append(f"  {nats:.4f} nats about target {target}, believed to be {_in_words(belief)}")
+        if self.class_weights is not None:
+            costs = ", ".join(f"{label!r} {cost:g}" for label, cost in self.class_weights.items())
+            lines.append(f"  an error costs: {costs}; nats about targets are weighted by it")
         return "\n".join(lines)
 
 
@@ -82,8 +86,7 @@ class Knowledge:
         candidates = Candidates(
             scores,
             self._beliefs(wanted, positions),
-            self.question.target_probs if wanted.targets else None,
-            self.question.about(score).weights if wanted.targets else None,
+            *(batch_targets(self.question, score) if wanted.targets else (None, None)),
             self._beliefs(wanted, np.array(pending, np.intp)),
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
@@ -96,23 +99,28 @@ class Knowledge:
         _, scores = self.found.get("best") or self.found.get("all") or ((), ())
         return flat_warning(self.question, score, np.sort(scores)[::-1][:HEAD])
 
-    def explain(self, position: int, *, label: Any, size: int) -> Explanation:
+    def explain(
+        self, position: int, *, label: Any, size: int, class_weights: Mapping[Any, float] | None = None
+    ) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.question.predict([position]), self.question.target_probs
-        pairs = np.asarray(pairwise_epig(probs, target_probs), np.float64)[0]
         weights, classes = self.question.weights, self.posterior.classes
+        costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
+        pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)[0]
+        opened = open_weights(target_probs, weights=weights, class_weights=costs)
         order = np.argsort(-pairs, kind="stable")[:size]
         return Explanation(
             item=self.question.items.ids[position],
             label=label,
             belief=_named(classes, probs[0]),
-            score=float(pairs.mean() if weights is None else pairs @ weights),
+            score=float(epig(probs, target_probs, weights=weights, class_weights=costs)[0]),
             margin=float(margin(probs)[0]),
-            about_open=float(pairs @ open_weights(target_probs, weights=weights)),
+            about_open=float(epig(probs, target_probs, weights=opened, class_weights=costs)[0]),
             bald=float(bald(probs)[0]),
             informs=tuple((int(target), float(pairs[target])) for target in order),
             target_beliefs=tuple(_named(classes, np.asarray(target_probs)[target]) for target in order),
             targets=self.sample.x,
+            class_weights=None if costs is None else dict(zip(classes, costs, strict=True)),
         )
 
     def _best(self, score: Any, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -169,6 +177,13 @@ def learn(
     unlabelled[list(positions)] = False
     question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
     return Knowledge(posterior, sample, question, {}, engine)
+
+
+def batch_targets(question: Question, score: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(beliefs `[m, k, c]`, weights `[m]`) of the targets that a batch chosen by this score is to inform together."""
+    if isinstance(score, Weighted) and question.target_probs is not None:
+        return score.batch_targets(question.target_probs, question.weights)
+    return question.target_probs, question.about(score).weights
 
 
 def spread_out(pool: Pool, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator) -> np.ndarray:

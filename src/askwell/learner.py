@@ -2,13 +2,13 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from askwell.acquisition import as_score
+from askwell.acquisition import as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
@@ -43,7 +43,8 @@ class Learner:
     `targets` are inputs like those the model will meet: an array or a frame, or something from `askwell.targets`; None
     takes them from the pool. `score` is a name from `askwell.acquisition` or a function, `batch` a name from
     `askwell.selection` or a function; by default several questions are chosen jointly for auto and EPIG, else by score
-    alone.
+    alone. `class_weights` maps classes to what a wrong prediction of them costs, 1 where nothing is said: questions are
+    then chosen for the weighted log loss (see `askwell.epig`); the model and what it predicts stay as they are.
     `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
     the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
 
@@ -73,6 +74,7 @@ class Learner:
         ids: Iterable[Any] | None = None,
         run: str = "main",
         engine: Any = None,
+        class_weights: Mapping[Any, float] | None = None,
     ) -> None:
         self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
         check_classifies(self._model)
@@ -80,6 +82,9 @@ class Learner:
         self._batch = batch if batch is not None else ("joint" if score in ("epig", "auto") else "top")
         as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
+        self._class_weights = (
+            None if class_weights is None else checked_class_weights(class_weights, score=score, classes=self._classes)
+        )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Knowledge] | None = None
         self._places: dict[str, int] = {}  # of the items met so far, which are read in every step
@@ -161,7 +166,7 @@ class Learner:
         """What an item's label would tell, about which `size` targets most, and what the model believes now."""
         place, state = self._pool.position(item), self._run.state()
         label = state.labels.get(text_of(self._pool.ids[place]))
-        return self._knowledge(state).explain(place, label=label, size=size)
+        return self._knowledge(state).explain(place, label=label, size=size, class_weights=self._class_weights)
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
@@ -209,6 +214,8 @@ class Learner:
             "items": len(self._pool),
             "ids": _fingerprint(self._pool.ids),
         }
+        if self._class_weights is not None:
+            settings["class_weights"] = [[label, cost] for label, cost in self._class_weights.items()]
         state = self._run.change(lambda state: [] if state.settings else [Entry("run", None, settings)])
         for name in ("seed", "items", "ids", "classes"):
             if state.settings[name] != settings[name]:
@@ -230,8 +237,9 @@ class Learner:
             done = np.flatnonzero(~free)
             return [(int(i), None) for i in spread_out(self._pool, np.flatnonzero(free), size, done=done, rng=rng)]
         known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
-        chosen = known.choose(self._score, self._batch, size, free=free, pending=waiting, rng=rng)
-        flat = known.flat_warning(self._score) if self._look_flat else None
+        score = weighted(self._score, self._class_weights, known.posterior.classes)
+        chosen = known.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)
+        flat = known.flat_warning(score) if self._look_flat else None
         if flat is not None:
             self._look_flat = False
             warnings.warn(flat, stacklevel=4)

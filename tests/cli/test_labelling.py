@@ -96,6 +96,24 @@ def test_all_options_arrive(place, truth):
         assert len(project.desk().labels()) == 80
 
 
+def test_costs_of_errors_are_kept_and_choose_the_questions(place, truth):
+    """By the names that classes have now; also after a change by hand."""
+    from askwell.project import open_project
+
+    found = fine("init", *INIT, "--label", "truth", "--class-weights", "spam=50")
+    assert "an error costs: ham 1, spam 50\n" in found
+    file = place / "p" / "askwell.toml"
+    assert "[class_weights]  # what a wrong prediction of a class costs; 1 where nothing is said\n" in file.read_text()
+    fine("rules", "p", "--rename", "spam=junk")
+    with open_project("p") as project:
+        project.desk()
+        assert project.class_weights() == {"junk": 50.0}
+    file.write_text(file.read_text().replace('"spam" = 50.0', '"spam" = 2'))
+    with open_project("p") as project:
+        project.desk()
+        assert project.class_weights() == {"junk": 2.0}
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("--pool", "pol.csv"), "there is no file"),
     (("--classes", "ham"), "classes must be two or more names"),
@@ -104,6 +122,13 @@ def test_all_options_arrive(place, truth):
     (("--model", "wood"), "model must be one of"),
     (("--class-prior", "ham:0.9"), "--class-prior must be like ham=0.9,spam=0.1, but it is 'ham:0.9'"),
     (("--class-prior", "ham=0.9"), "sum to one"),
+    (("--class-weights", "spam:9"), "--class-weights must be like spam=1,fraud=50, but it is 'spam:9'"),
+    (("--class-weights", "spam=1,spam=2"), "--class-weights must name each class once"),
+    (("--class-weights", "fraud=50"), "--class-weights must be for the classes ham, spam, but 'fraud' is none"),
+    (("--class-weights", "spam=-1"), "--class-weights must be numbers from 0, but that of 'spam' is -1.0"),
+    (("--class-weights", "spam=nan"), "numbers from 0"),
+    (("--class-weights", "spam=0,ham=0"), "must not all be 0"),
+    (("--class-weights", "spam=9", "--score", "bald"), "a score that heeds them"),
     (("--store", "mysql://x"), "store must be one of"),
     (("--store", "sqlite:///no/where.db"), "there is no folder"),
     (("--encoding", "klingon"), "encoding must be"),

@@ -50,6 +50,19 @@ def test_it_prints_the_best(folder, engine):
     assert "400 rows" in done.stderr
 
 
+def test_costs_of_errors_change_the_ranking(folder):
+    """Another ranking has another folder."""
+    plain, costly = called(folder, "--size", 20), called(folder, "--size", 20, "--class-weights", "yes=50")
+    assert costly.exit_code == 0, costly.output
+    assert plain.stdout != costly.stdout
+    kept = called(folder, "--size", 20, "--class-weights", "yes=50", "--keep", folder / "kept")
+    assert kept.stdout == costly.stdout
+    other = called(folder, "--size", 20, "--class-weights", "yes=51", "--keep", folder / "kept")
+    assert other.exit_code == 2
+    assert "other score" in other.output
+    assert called(folder, "--size", 20, "--class-weights", "yes=50", "--engine", "local:2").stdout == costly.stdout
+
+
 def test_it_writes_all_scores_and_goes_on(folder):
     first = called(folder, "--out", folder / "scores")
     assert first.exit_code == 0, first.output
@@ -69,6 +82,12 @@ def test_it_writes_all_scores_and_goes_on(folder):
         (["--id", "nobody"], "has no column 'nobody'"),
         (["--engine", "magic"], "engine must be 'serial', 'local'"),
         (["--score", "magic"], "magic"),
+        (
+            ["--class-weights", "maybe=2"],
+            "--class-weights must be for the classes no, yes, but 'maybe' is none of them",
+        ),
+        (["--class-weights", "yes"], "--class-weights must be like spam=1,fraud=50, but it is 'yes'"),
+        (["--class-weights", "yes=2", "--score", "bald"], "a score that heeds them"),
         (["--label", "bad"], "has no column 'bad'"),
         (["--targets", "nowhere.csv"], "'nowhere.csv' does not exist"),
         (["--out", "x", "--keep", "y"], "not both"),

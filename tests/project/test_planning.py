@@ -5,6 +5,7 @@ import pytest
 from light_model import LightModel
 
 import askwell
+from askwell.acquisition import weighted
 from askwell.knowledge import learn
 from askwell.models.linear import LinearModel
 from askwell.pool import as_pool
@@ -91,6 +92,28 @@ def test_gain_per_cost_decides():
     scores, _ = scores_of(labels)
     assert [line.score for line in found.queue] == pytest.approx((scores / cost)[positions(found)])
     assert positions(plan(labels, cost=np.full(300, 7.0))) == positions(plan(labels))
+
+
+@pytest.mark.parametrize("score", ["epig", "auto"])
+def test_costs_of_errors_rank_the_queue(score):
+    labels, costs = labels_of(range(20)), {"up": 30.0}
+    weighing = weighted(score, costs, CLASSES)
+    scores, known = scores_of(labels, weighing)
+    found = plan(labels, score=score, class_weights=costs)
+    assert [line.score for line in found.queue] == pytest.approx(scores[positions(found)])
+    assert positions(found) != positions(plan(labels, score=score))
+    free = np.ones(300, bool)
+    free[:20] = False
+    ahead = known.choose(weighing, "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
+    assert positions(found)[:12] == [place for place, _ in ahead]
+    first = found.queue[0]
+    pairs = askwell.pairwise_epig(
+        known.question.predict([first.position]), known.question.target_probs, class_weights=[1, 30]
+    )[0]
+    assert [nats for _, nats in first.informs] == pytest.approx(np.sort(pairs)[::-1][:6])
+    assert positions(plan(labels, score=score, class_weights={"gone": 9, "up": 1})) == positions(
+        plan(labels, score=score)
+    )
 
 
 def test_the_head_names_the_targets_it_informs():

@@ -57,17 +57,32 @@ def test_what_is_written_is_read_back(tmp_path, values):
 def test_every_setting_is_in_the_file_with_its_meaning():
     text = settings_text(Settings(**LEAST))
     for field in dataclasses.fields(Settings):
-        start = "[class_prior]" if field.name == "class_prior" else f"{field.name} ="
+        start = f"[{field.name}]" if field.name in ("class_prior", "class_weights") else f"{field.name} ="
         (line,) = [line for line in text.splitlines() if line.removeprefix("# ").startswith(start)]
         assert "  # " in line, line
     uncommented = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
-    assert {*tomllib.loads(uncommented)} == {"data", "class_prior", "model", "training", "start", "store"}
+    assert {*tomllib.loads(uncommented)} == {
+        "data",
+        "class_prior",
+        "model",
+        "class_weights",
+        "training",
+        "start",
+        "store",
+    }
 
 
 def test_a_class_prior_has_its_section(tmp_path):
     whole = Settings(**LEAST, class_prior={"ham": 0.75, "spam": 0.25})
     found = read_settings(written(tmp_path, settings_text(whole)))
     assert found.class_prior == {"ham": 0.75, "spam": 0.25}
+
+
+def test_costs_of_errors_have_their_section(tmp_path):
+    whole = Settings(**LEAST, class_weights={"ham": 1, "spam": 50.0})
+    found = read_settings(written(tmp_path, settings_text(whole)))
+    assert found.class_weights == {"ham": 1, "spam": 50.0}
+    assert Settings(**LEAST).class_weights is None
 
 
 @pytest.mark.parametrize(("changes", "said"), [
@@ -97,6 +112,9 @@ def test_a_class_prior_has_its_section(tmp_path):
     ({"class_prior": {"eggs": 1.0}}, "'eggs' is none of them"),
     ({"class_prior": {"ham": 0.5}}, "sum to one"),
     ({"class_prior": {"ham": "much"}}, "must hold numbers"),
+    ({"class_weights": {"eggs": 1.0}}, "class_weights must be for the classes ham, spam, but 'eggs' is none of them"),
+    ({"class_weights": {"ham": -1.0}}, "class_weights must be numbers from 0"),
+    ({"class_weights": {"ham": 2.0}, "score": "bald"}, "class_weights must go with a score that heeds them"),
 ])  # fmt: skip
 def test_values_are_checked(changes, said):
     with pytest.raises(ValueError, match=said):

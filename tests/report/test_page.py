@@ -176,9 +176,9 @@ def test_the_report_says_what_the_scores_are_and_how_many_labels_they_save(tmp_p
     text = Page(html_report(found, tmp_path / "report.html", title="Digits").read_text("utf-8")).text
     assert "expected predictive information gain" in text
     assert "what the others have to beat" in text
-    assert "by disagreement" not in text  # BALD did not run
-    assert "needed" in text.split("In numbers")[0]
-    assert "For an accuracy of" in text
+    assert "disagreement" not in text  # BALD did not run
+    assert "is reached by" in text.split("In numbers")[0]
+    assert "The accuracy that random has at" in text
 
 
 def test_questions_can_be_found_in_the_users_file(tmp_path):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from askwell.cli.manners import LOOPBACK, command, listening, names_in, person, plainly, whole_number
+from askwell.cli.manners import LOOPBACK, by_class, command, listening, names_in, person, plainly, whole_number
 
 if TYPE_CHECKING:
     from askwell.desk import Task
@@ -53,6 +53,7 @@ def _printable(text: str) -> str:
 @click.option("--pool", required=True, type=click.Path(path_type=Path), metavar="PATH", help="What can be asked about.")
 @click.option("--targets", type=click.Path(path_type=Path), metavar="PATH", help="Inputs the model will meet.")
 @click.option("--class-prior", metavar="A=P,...", help="Or how frequent classes will be: ham=0.9,spam=0.1.")
+@click.option("--class-weights", metavar="A=W,...", help="What errors cost, 1 if not said: spam=1,fraud=50.")
 @click.option("--classes", metavar="A,B,...", help="The labels.  [default: those of the label column]")
 @click.option("--show", metavar="COLUMNS", help="What people see.  [default: the prose, or all columns]")
 @click.option("--kind", type=click.Choice(["text", "image", "table"]), help="How.  [default: found by itself]")
@@ -61,7 +62,7 @@ def _printable(text: str) -> str:
 @click.option("--cost", metavar="COLUMN", help="What it costs to label a row: gain per cost is ranked.")
 @click.option("--features", metavar="COLUMNS", help="What the model sees; or embeddings:COLUMN, embeddings:FILE.npy.")
 @click.option("--model", metavar="NAME", help="forest, linear, gp, or module:function.  [default: by kind of data]")
-@click.option("--score", metavar="NAME", help="How questions are chosen.  [default: epig]")
+@click.option("--score", metavar="NAME", help="How questions are chosen.  [default: auto]")
 @whole_number("--batch", help="Questions chosen together.  [default: 10]")
 @whole_number("--retrain-every", help="Labels between two rounds of training.  [default: 10]")
 @click.option("--held-out", type=click.FloatRange(0, 0.5), metavar="SHARE", help="Questions to judge by.  [default: 0]")
@@ -88,22 +89,14 @@ def init(folder: Path, **options: Any) -> None:
             features=features if features is None or features.startswith("embeddings:") else names_in(features),
             classes=names_in(options.pop("classes")),
             show=names_in(options.pop("show")),
-            class_prior=_shares(options.pop("class_prior")),
+            class_prior=by_class("--class-prior", options.pop("class_prior"), like="ham=0.9,spam=0.1"),
+            class_weights=by_class("--class-weights", options.pop("class_weights"), like="spam=1,fraud=50"),
             delimiter=(options.pop("delimiter") or "").replace("\\t", "\t") or None,  # a tab is hard to type
             **options,
         ) as project:
             click.echo(project_note(project))
         shown = click.format_filename(folder)
         click.echo(f"\nMade {shown}: askwell.toml says all of this, and can be edited.\nNext: askwell serve {shown}")
-
-
-def _shares(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
-    try:
-        return {name.strip(): float(share) for name, share in (part.rsplit("=", 1) for part in text.split(","))}
-    except ValueError:
-        raise ValueError(f"--class-prior must be like ham=0.9,spam=0.1, but it is {text!r}.") from None
 
 
 # ---- ask and tell ----

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from askwell.store import StoreError
 
-__all__ = ["LOOPBACK", "command", "listening", "plainly", "whole_file", "whole_number"]
+__all__ = ["LOOPBACK", "by_class", "command", "listening", "plainly", "whole_file", "whole_number"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORTS = 100  # that are tried to propose a free one
@@ -44,6 +44,23 @@ def names_in(text: str | None) -> list[str] | None:
     ['ham', 'spam']
     """
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def by_class(option: str, text: str | None, *, like: str) -> dict[str, float] | None:
+    """The numbers of a list such as ham=0.9,spam=0.1.
+
+    >>> by_class("--class-weights", "spam=1, fraud=50", like="spam=1,fraud=50")
+    {'spam': 1.0, 'fraud': 50.0}
+    """
+    if text is None:
+        return None
+    try:
+        pairs = [(name.strip(), float(number)) for name, number in (part.rsplit("=", 1) for part in text.split(","))]
+    except ValueError:
+        raise ValueError(f"{option} must be like {like}, but it is {text!r}.") from None
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{option} must name each class once, but it is {text!r}.")
+    return dict(pairs)
 
 
 def command() -> str:

@@ -1,5 +1,6 @@
 """The command for those who have labels and a big pool: `score`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from askwell.cli.manners import command, plainly, whole_number
+from askwell.acquisition import checked_class_weights, weighted
+from askwell.cli.manners import by_class, command, plainly, whole_number
 
 if TYPE_CHECKING:
     from askwell.tables import Table
@@ -33,6 +35,7 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
 @click.option("--id", metavar="COLUMN", help="The pool's column with ids.  [default: rows are counted]")
 @click.option("--model", type=click.Choice(["forest", "linear"]), default="forest", show_default=True)
 @click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="How items are ranked.")
+@click.option("--class-weights", metavar="A=W,...", help="What errors cost, 1 if not said: spam=1,fraud=50.")
 @whole_number("--size", default=10, help="How many of the best to show.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For all scores.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For what is found.")
@@ -55,11 +58,13 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
     with plainly(goes_on=f"To go on: {command()}" if out or keep else "Nothing was kept: see --keep."):
         if out and keep:
             raise ValueError("--out keeps what is found too: give --out or --keep, not both.")
+        costs = by_class("--class-weights", asked["class_weights"], like="spam=1,fraud=50")
         rows, question = _question(pool, asked)
+        ranked_by = _score(asked["name"], costs, question.posterior.classes)
         report = Report()
         found, scores = best_items(
             question,
-            asked["name"],
+            ranked_by,
             asked["size"],
             engine=engine,
             screen=asked["screen"],
@@ -72,7 +77,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
             click.echo(f"{item}\t{value:.6g}")
         click.echo(_said(report, rows), err=True)
         # some of all pieces are looked at, which would stumble over those that were skipped
-        flat = None if report.skipped else flat_warning(question, asked["name"], scores)
+        flat = None if report.skipped else flat_warning(question, ranked_by, scores)
         if flat is not None:
             click.echo(f"Mind: {flat}", err=True)
 
@@ -122,6 +127,15 @@ def _numbers(table: "Table", name: str) -> np.ndarray:
             f"{values[row][:40]!r}. Name the columns that the model sees: --columns A,B. {TEXTS}"  # type: ignore[index]
         )
     return np.asarray(values, np.float32)
+
+
+def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) -> Any:
+    """The score, with costs of errors if there are any: classes are named by their text."""
+    if costs is None:
+        return name
+    named = {str(label): label for label in classes}
+    known = {named.get(label, label): cost for label, cost in costs.items()}
+    return weighted(name, checked_class_weights(known, score=name, classes=classes), classes)
 
 
 def _said(report: Any, rows: Any) -> str:

@@ -1,17 +1,19 @@
 """Commands for those who want to see first: `demo` and `simulate`."""
 
 import csv
+import difflib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from askwell.cli.manners import command, plainly, whole_file, whole_number
+from askwell.acquisition import MEANINGS
+from askwell.cli.manners import command, names_in, plainly, whole_file, whole_number
 from askwell.seeds import rng_for
 from askwell.tables import Labelled, labelled
 
@@ -50,7 +52,27 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
 # ---- simulate ----
 
 
-@click.command()
+def _meanings(names: Iterable[str]) -> list[str]:
+    """What scores are, in a line each."""
+    known = [name for name in names if name in MEANINGS]
+    width = max(map(len, known), default=0)
+    return [f"  {name:<{width}}  {MEANINGS[name]}" for name in known]
+
+
+def _names(text: str) -> list[str]:
+    """The scores that were named, all of them known and different: refused before anything is read."""
+    names = names_in(text) or []
+    for name in names:
+        if name not in MEANINGS:
+            near = difflib.get_close_matches(name.lower(), MEANINGS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"scores must be among {', '.join(MEANINGS)}, but one is {name!r}.{hint}")
+    if not names or len({*names}) < len(names):
+        raise ValueError(f"scores must be different names with commas between, at least one, but they are {text!r}.")
+    return names
+
+
+@click.command(epilog="\b\n" + "\n".join(["Scores:", *_meanings(MEANINGS)]))
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--label", required=True, metavar="COLUMN", help="The column with the labels, one in every row.")
 @click.option("--id", metavar="COLUMN", help="The column with the rows' ids, all different; not an input.")
@@ -79,7 +101,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     default="random,margin,epig,auto",
     show_default=True,
     metavar="NAMES",
-    help="How questions are chosen; names with commas between.",
+    help="How questions are chosen, see below; names with commas between.",
 )
 @whole_number("--initial", default=2, help="Labels per class to begin with.")
 @whole_number("--budget", default=100, help="Labels in all, the first ones included.")
@@ -118,7 +140,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     again = command()
     with plainly(goes_on=f"Finished steps are kept in {folder}. To go on: {again}"):
         _checked(folder)
-        names = [name.strip() for name in scores.split(",") if name.strip()]
+        names = _names(scores)
         reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
         task = labelled(
             data,
@@ -128,6 +150,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         )
         click.echo(task.note)
         budget, often = options["budget"], "once" if seeds == 1 else f"{seeds} times"
+        click.echo("\n".join(["scores:", *_meanings(names)]))
         click.echo(
             f"Now asking for {min(budget, len(task.y)):,} labels with each of {', '.join(names)}, {often}. "
             f"Finished steps are kept in {folder}; if stopped, the same command goes on.\n"
@@ -172,14 +195,11 @@ def _model(name: str | None, task: Labelled) -> Any:
 
 
 def _show(found: Any, metric: str) -> None:
-    from askwell.curves import labels_needed
     from askwell.report import terminal_curves
 
     plain = not (sys.stdout.encoding or "ascii").lower().startswith("utf")
     click.echo(terminal_curves(found.traces, metric=metric, colour=sys.stdout.isatty(), plain=plain))
-    needed = labels_needed(found.traces, metric=metric)
-    click.echo(f"\n{found.table(metric=metric)}\n\n{found.verdict(metric=metric)}")
-    click.echo(f"{needed}\n" if needed else "")
+    click.echo(f"\n{found.table(metric=metric)}\n\n{found.verdict(metric=metric)}\n")
 
 
 def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, repeat: str, ids: Any) -> None:
@@ -228,11 +248,17 @@ def _checked(path: Path) -> Path:
 
 @contextmanager
 def _kept_if_begun(folder: Path) -> Iterator[None]:
-    """Leave no folder behind that was made for a simulation which was refused before its first step."""
+    """Leave no folder behind that was made for a simulation which was refused before its first step.
+
+    A folder with another simulation is refused in this command's words.
+    """
     new = not folder.exists()
     try:
         yield
-    except ValueError:
+    except ValueError as fault:
+        if "holds a simulation with other" in str(fault):
+            said = str(fault).replace("Give another folder", "Name another folder with --out")
+            raise ValueError(said) from None
         if new and folder.is_dir() and not any(folder.rglob("*.jsonl")):
             shutil.rmtree(folder)
         raise

@@ -32,13 +32,25 @@ def entropy(probs: Array, *, log: bool = False) -> Array:
     return like(xp, probs, _entropy(xp, marginal))
 
 
-def margin(probs: Array, *, log: bool = False) -> Array:
+def margin(probs: Array, *, class_weights: Array | None = None, log: bool = False) -> Array:
     """1 - (p_first - p_second), the closeness of the two most probable classes, for `probs [n, k, c]`, as [n].
+
+    `class_weights [c] >= 0` of any scale say what a wrong prediction of a class costs. The class to predict then is
+    that with the highest w(y) p(y), and w(y) p(y) / Z with Z = sum_y w(y) p(y) takes the place of p(y). Where no class
+    that costs anything is possible the margin is 0.
 
     >>> margin([[[0.7, 0.2, 0.1]]])
     array([0.5])
+    >>> margin([[[0.9, 0.1]]], class_weights=[1.0, 9.0])
+    array([1.])
     """
     xp, probs, marginal = _marginal(probs, log)
+    if class_weights is not None:
+        costs = normalised_weights(class_weights, marginal.shape[-1], name="class_weights", each="class")
+        marginal = marginal * like(xp, marginal, xp.asarray(costs))
+        total = xp.sum(marginal, axis=-1, keepdims=True)
+        first = xp.asarray(np.arange(marginal.shape[-1]) == 0, dtype=marginal.dtype, device=marginal.device)
+        marginal = xp.where(total > 0, marginal / xp.where(total > 0, total, 1), first)
     if marginal.shape[-1] == 1:
         return like(xp, probs, xp.zeros_like(marginal[:, 0]))
     ranked = xp.sort(marginal, axis=-1)
@@ -101,7 +113,12 @@ def epig(
     array([0.09650896, 0.        ])
     """
     if class_weights is not None:
-        return _cost_weighted_epig(probs, target_probs, weights, class_weights, log)
+        xp, probs, target_probs = pool_and_targets(_array(probs), _array(target_probs), log)
+        candidates, labels, hidden, z = _costly(xp, probs, target_probs, class_weights, log)
+        w = normalised_weights(weights, z.shape[0])
+        mean_z = xp.mean(z) if w is None else z @ like(xp, z, xp.asarray(w))  # 0 if no target's class costs anything
+        told = epig(candidates, labels, weights=weights) - epig(candidates, hidden, weights=weights)
+        return like(xp, probs, xp.clip(told / xp.where(mean_z > 0, mean_z, 1), 0.0, None))
     if isinstance(probs, Votes) and isinstance(target_probs, Votes):
         return _epig_of_votes(probs, target_probs, weights)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
@@ -125,15 +142,21 @@ def epig(
     return xp.concat([sum(pairs @ weights[span] for span, pairs in row) for row in tiles])
 
 
-def pairwise_epig(probs: Array, target_probs: Array, *, log: bool = False) -> Array:
+def pairwise_epig(probs: Array, target_probs: Array, *, class_weights: Array | None = None, log: bool = False) -> Array:
     """I(y; y* | x, x*) of every candidate `probs [n, k, c]` and target `target_probs [m, k, c]`, as [n, m].
 
-    Its mean over targets is `epig`; a row says which predictions a question would inform.
+    Its mean over targets is `epig`, also with `class_weights [c]`: then it is Z_j I_qj(y; y*) / mean_j Z_j. A row says
+    which predictions a question would inform.
 
     >>> sure, split = [[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
     >>> pairwise_epig([split], [sure, split])
     array([[0.        , 0.69314718]])
     """
+    if class_weights is not None:
+        xp, probs, target_probs = pool_and_targets(_array(probs), _array(target_probs), log)
+        candidates, labels, hidden, z = _costly(xp, probs, target_probs, class_weights, log)
+        told = pairwise_epig(candidates, labels) - pairwise_epig(candidates, hidden)
+        return like(xp, probs, xp.clip(told / xp.where(xp.mean(z) > 0, xp.mean(z), 1), 0.0, None))
     if isinstance(probs, Votes) and isinstance(target_probs, Votes):
         return _pairs_of_votes(probs, target_probs)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
@@ -279,35 +302,33 @@ def _divergence(xp: Any, probs: Array, centred: Array, marginal: Array) -> Array
     return xp.mean(xp.sum(terms, axis=-1), axis=-1)
 
 
-def _cost_weighted_epig(
-    probs: Array, target_probs: Array, weights: Array | None, class_weights: Array, log: bool
-) -> Array:
-    """`epig` where classes have costs, by the plain mathematics on any device."""
-    if isinstance(probs, Votes):
-        probs = np.asarray(probs)
-    if isinstance(target_probs, Votes):
-        target_probs = np.asarray(target_probs)
-    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
-    c = probs.shape[2]
-    costs = normalised_weights(class_weights, c, name="class_weights", each="class")
+def _array(beliefs: Array) -> Array:
+    return np.asarray(beliefs) if isinstance(beliefs, Votes) else beliefs
+
+
+def _costly(xp: Any, probs: Array, target_probs: Array, class_weights: Array, log: bool) -> tuple[Array, ...]:
+    """(beliefs of one class more, three times, and Z [m] over the highest cost): what labels tell if errors have costs.
+
+    A target's label y* is seen with probability w(y*) / max w, else it is the class more, "hidden". Whether it is
+    hidden is a label h too. By the chain rule I(y; y* or hidden) = I(y; h) + Z / max w I_q(y; y*), where q is believed
+    of labels that are seen, p(y, y*) w(y*) / Z. The beliefs are float64, of candidates, of y* or hidden, and of h.
+    """
+    check_probs(probs=probs, target_probs=target_probs, log=log)
+    costs = normalised_weights(class_weights, probs.shape[2], name="class_weights", each="class")
     assert costs is not None
-    if 0 in probs.shape or c == 1:
-        check_probs(probs=probs, target_probs=target_probs, log=log)
-        return xp.zeros_like(probs[:, 0, 0])
-    w = normalised_weights(weights, target_probs.shape[0])
-    w = np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w
-    cost = like(xp, probs, xp.asarray(costs * c))
-    means = like(xp, probs, xp.mean(_plain(xp, target_probs, log), axis=1))  # [m, c]
-    of_targets = like(xp, probs, xp.asarray(w))
-    total = xp.sum(of_targets * (means @ cost))  # mean_j Z_j
-    if not total > 0:  # no target can be of a class that costs anything
-        check_probs(probs=probs, target_probs=target_probs, log=log)
-        return xp.zeros_like(probs[:, 0, 0])
-    tiles = _pair_tiles(xp, probs, target_probs, log, cost)
-    return xp.concat([sum(pairs @ of_targets[span] for span, pairs in row) for row in tiles]) / total
+    probs, target_probs = (xp.astype(_plain(xp, each, log), xp.float64) for each in (probs, target_probs))
+    seen = target_probs * like(xp, target_probs, xp.asarray(costs / costs.max()))
+    either = xp.sum(seen, axis=2, keepdims=True)  # [m, k, 1]
+    hidden, none = xp.clip(1 - either, 0.0, 1.0), xp.zeros_like(target_probs[:, :, 1:])
+    return (
+        xp.concat([probs, xp.zeros_like(probs[:, :, :1])], axis=2),
+        xp.concat([seen, hidden], axis=2),
+        xp.concat([1 - hidden, none, hidden], axis=2),
+        xp.mean(either[:, :, 0], axis=1),
+    )
 
 
-def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool, cost: Array | None = None) -> Any:
+def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool) -> Any:
     """For each span of candidates an iterator of (span of targets, information [candidates, targets])."""
     check_probs(probs=probs, target_probs=target_probs, log=log)
     target_probs = like(xp, probs, target_probs)
@@ -315,17 +336,13 @@ def _pair_tiles(xp: Any, probs: Array, target_probs: Array, log: bool, cost: Arr
     packed = [_centred(xp, _plain(xp, target_probs[to], log)) for to in target_spans]
     for span in _candidate_spans(probs, min(128, target_probs.shape[0])):
         part = _centred(xp, _plain(xp, probs[span], log))
-        yield (
-            (to, _pair_information(xp, part, targets, cost)) for to, targets in zip(target_spans, packed, strict=True)
-        )
+        yield ((to, _pair_information(xp, part, targets)) for to, targets in zip(target_spans, packed, strict=True))
 
 
-def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...], cost: Array | None = None) -> Array:
+def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...]) -> Array:
     """sum_(y, y*) q phi(delta / q) with q = p(y) p(y*) and delta = p(y, y*) - q, as [n, m].
 
-    Two products: p(y, y*), precise where it is nearly 0, and delta, precise where *it* is nearly 0. With the `cost [c]`
-    of classes w(y*) both are of the joint w(y*) p(y, y*), whose sum is Z instead of 1: its shares are
-    A(y) = sum_y* w p(y, y*) and w p(y*), so that q = A(y) w p(y*) / Z.
+    Two products: p(y, y*), precise where it is nearly 0, and delta, precise where *it* is nearly 0.
     """
     (n, k, c), m = part[0].shape, target[0].shape[0]
     joint, delta = (
@@ -338,10 +355,4 @@ def _pair_information(xp: Any, part: tuple[Array, ...], target: tuple[Array, ...
         for rows, columns in zip(part[:2], target[:2], strict=True)
     )
     q = part[2][:, :, None, None] * target[2][None, None, :, :]  # [n, c, m, c]
-    if cost is not None:
-        z = (target[2] @ cost)[None, None, :, None]  # [1, 1, m, 1]
-        share = _ratio(xp, target[2] * cost, (target[2] @ cost)[:, None])[None, None, :, :]  # w p(y*) / Z
-        shift = (delta @ cost)[..., None]  # A(y) - p(y) Z  [n, c, m, 1]
-        joint, delta = joint * cost, delta * cost - shift * share
-        q = (part[2][:, :, None, None] * z + shift) * share
     return xp.sum(q * _phi(xp, _ratio(xp, joint, q), _ratio(xp, delta, q)), axis=(1, 3))

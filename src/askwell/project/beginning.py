@@ -31,6 +31,7 @@ def init_project(
     classes: Sequence[str] | None = None,
     targets: str | Path | None = None,
     class_prior: Mapping[str, float] | None = None,
+    class_weights: Mapping[str, float] | None = None,
     show: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     model: str | None = None,
@@ -54,6 +55,7 @@ def init_project(
         pool=_kept_path(pool, place),
         targets=None if targets is None else _kept_path(targets, place),
         class_prior=class_prior,
+        class_weights=class_weights,
         classes=None if classes is None else tuple(classes),
         show=() if show is None else (show,) if isinstance(show, str) else tuple(show),
         features=features,
@@ -70,7 +72,7 @@ def init_project(
 
 
 _OTHERS = {*Settings.__dataclass_fields__} - {
-    *("pool", "classes", "targets", "class_prior", "show", "features", "model")
+    *("pool", "classes", "targets", "class_prior", "class_weights", "show", "features", "model")
 }
 
 
@@ -303,6 +305,9 @@ def project_note(project: Project) -> str:
     if wanted.label is not None:
         lines.append(f"labels known at the start: {known:,}, from the column {wanted.label}")
     lines.append(f"model: {wanted.model}; questions by {wanted.score}, {wanted.batch} at a time")
+    if wanted.class_weights is not None:
+        costs = (f"{name} {wanted.class_weights.get(name, 1):g}" for name in wanted.classes)
+        lines.append(f"an error costs: {', '.join(costs)}")
     return "\n".join(lines)
 
 

@@ -100,10 +100,17 @@ class Project:
     def targets(self) -> Targets:
         """Where x* comes from, as `askwell.Learner` takes it: the targets' inputs, the class prior, or the pool."""
         if self.settings.class_prior is not None:
-            # Classes may have been renamed since the settings were written.
-            named = self.desk().rules.named if "store" in self._made else str
-            return class_prior({named(name): share for name, share in self.settings.class_prior.items()})
+            return class_prior({self._named(name): share for name, share in self.settings.class_prior.items()})
         return as_targets(self.features()[1])
+
+    def class_weights(self) -> dict[str, float] | None:
+        """What a wrong prediction of a class costs, by the names that classes have now; None if all cost the same."""
+        given = self.settings.class_weights
+        return None if given is None else {self._named(name): float(cost) for name, cost in given.items()}
+
+    def _named(self, name: str) -> str:
+        """A class of the settings by its name now: it may have been renamed since they were written."""
+        return self.desk().rules.named(name) if "store" in self._made else name
 
     def costs(self) -> np.ndarray | None:
         """What it costs to label each item, `[n]`, above zero; None if all cost the same."""

@@ -10,9 +10,10 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.acquisition import Weighted, weighted
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
-from askwell.knowledge import Knowledge, learn, spread_out
+from askwell.knowledge import Knowledge, batch_targets, learn, spread_out
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
 from askwell.pool import Pool
 from askwell.project.estimate import Estimate, cross_validated, held_out
@@ -78,6 +79,7 @@ def plan_round(
     size: int = 10,
     score: Any = "auto",
     cost: np.ndarray | None = None,
+    class_weights: Mapping[Any, float] | None = None,
     judges: Sequence[int] = (),
     share: float = 0.0,
     engine: Any = None,
@@ -85,9 +87,10 @@ def plan_round(
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen jointly where the score is EPIG, those behind by
-    score. With `cost [n]`, what counts is the score per cost. Items of `judges` are asked for judging only, in their
-    order and so that they are about `share` of all labels; nothing is learnt from them. `engine` is where the pool is
-    scored (see `askwell.engines`), by default here.
+    score. With `cost [n]`, what counts is the score per cost of a label. `class_weights` are costs of errors, as
+    `askwell.Learner` takes them; how the model stands is judged without them. Items of `judges` are asked for judging
+    only, in their order and so that they are about `share` of all labels; nothing is learnt from them. `engine` is
+    where the pool is scored (see `askwell.engines`), by default here.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.pool import as_pool
@@ -117,10 +120,11 @@ def plan_round(
         return Plan(woven(_first(pool, free, room, ahead, [*labels], rng("first"))))
     fits = _Fits(model, pool, classes)
     known = learn(model, pool, targets, **fits.given(learnt), rng=rng)
+    score = weighted(score, class_weights, known.posterior.classes)
     lines = _ranked(known.question, score, free, room, ahead, cost, rng("batch"), engine)
     judged = {position: label for position, label in labels.items() if position in judging}
     return Plan(
-        woven(_explained(known.question, lines)),
+        woven(_explained(known.question, score, lines)),
         known.sample.x,
         _estimates(fits, known.posterior, learnt, judged, rng("estimate")),
         *_gain(fits, known.question, learnt, [line.position for line in lines[:size]], rng("second fit")),
@@ -205,20 +209,22 @@ def _ranked(
     order = order[free[positions[order]]][: max(room, SHORTLIST)]
     positions, worth = positions[order], worth[order]
     head = np.arange(ahead)
-    if score in ("epig", "auto"):
-        few, weights = slice(0, max(SHORTLIST, 4 * ahead)), question.about(score).weights
-        given = Candidates(worth[few], question.predict(positions[few]), question.target_probs, weights)
+    if isinstance(score, Weighted) or score in ("epig", "auto"):
+        few = slice(0, max(SHORTLIST, 4 * ahead))
+        given = Candidates(worth[few], question.predict(positions[few]), *batch_targets(question, score))
         head = select("joint", given, ahead, rng=rng)
     behind = np.setdiff1d(np.arange(len(positions)), head)[: room - ahead]  # in the order of their worth
     return [Line(int(positions[i]), float(worth[i])) for i in [*head, *behind]]
 
 
-def _explained(question: Question, lines: list[Line]) -> list[Line]:
+def _explained(question: Question, score: Any, lines: list[Line]) -> list[Line]:
     """The same questions; the first ones say which targets they inform most."""
     few = [line.position for line in lines[:EXPLAINED]]
     if not few:
         return lines
-    pairs = np.asarray(pairwise_epig(question.predict(few), question.target_probs), np.float64)  # [n, m]
+    costs = score.class_weights if isinstance(score, Weighted) else None
+    probs = question.predict(few)
+    pairs = np.asarray(pairwise_epig(probs, question.target_probs, class_weights=costs), np.float64)  # [n, m]
     best = np.argsort(-pairs, axis=1, kind="stable")[:, :INFORMED]
     return [
         Line(line.position, line.score, tuple((int(j), float(row[j])) for j in order))

@@ -80,6 +80,7 @@ def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], l
         size=settings.batch,
         score=settings.score,
         cost=project.costs(),
+        class_weights=project.class_weights(),
         share=float(settings.held_out),
         engine=engine,
     )

@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, final, get_args
 
-from askwell.acquisition import as_score
+from askwell.acquisition import as_score, checked_class_weights
 from askwell.items.records import Kind
 from askwell.models.names import MODELS
 
@@ -45,6 +45,7 @@ class Settings:
     model: str
     targets: str | None = None
     class_prior: Mapping[str, float] | None = None
+    class_weights: Mapping[str, float] | None = None
     id: str | None = None
     show: tuple[str, ...] = ()
     label: str | None = None
@@ -91,6 +92,8 @@ class Settings:
         as_score(self.score)
         _check_classes(self.classes)
         _check_prior(self.class_prior, self.classes, self.targets)
+        if self.class_weights is not None:
+            checked_class_weights(self.class_weights, score=self.score, classes=self.classes)
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------
@@ -225,7 +228,20 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
         ),
     ),
 }
-_PRIOR = "class_prior"
+_BY_CLASS = {
+    "data": (
+        "class_prior",
+        "how frequent classes will be",
+        "# [class_prior]  # or how frequent classes will be, instead of targets\n# ham = 0.9\n# spam = 0.1",
+    ),
+    "model": (
+        "class_weights",
+        "what a wrong prediction of a class costs; 1 where nothing is said",
+        "# [class_weights]  # what a wrong prediction of a class costs\n# spam = 1\n# fraud = 50",
+    ),
+}
+"""Section -> the table of numbers by class that stands below it: its name, what it means, and an example."""
+_TABLES = [name for name, *_ in _BY_CLASS.values()]
 _FIELDS = {field.name: field for field in fields(Settings)}
 
 
@@ -242,11 +258,10 @@ def settings_text(settings: Settings) -> str:
         written = [_written(settings, line) for line in entries]
         width = min(WIDEST, max(map(len, written)))
         lines += [f"{text:<{width}}  # {line.meaning}" for text, line in zip(written, entries, strict=True)]
-        if section == "data":
-            prior = settings.class_prior
-            example = f"# [{_PRIOR}]  # or how frequent classes will be, instead of targets\n# ham = 0.9\n# spam = 0.1"
-            shares = [f"{_toml(name)} = {_toml(share)}" for name, share in (prior or {}).items()]
-            lines += ["", "\n".join([f"[{_PRIOR}]  # how frequent classes will be", *shares]) if prior else example]
+        if section in _BY_CLASS:
+            name, meaning, example = _BY_CLASS[section]
+            numbers = [f"{_toml(label)} = {_toml(number)}" for label, number in (getattr(settings, name) or {}).items()]
+            lines += ["", "\n".join([f"[{name}]  # {meaning}", *numbers]) if numbers else example]
     return "\n".join(lines) + "\n"
 
 
@@ -284,10 +299,10 @@ def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
     """Name -> value out of the sections; refuses names that mean nothing, and says which ones are missing."""
     values: dict[str, Any] = {}
     for section, content in found.items():
-        if section == _PRIOR:
-            values[_PRIOR] = content
+        if section in _TABLES:
+            values[section] = content
             continue
-        known = [line.name for line in _SECTIONS[section][1]] if section in _SECTIONS else [*_SECTIONS, _PRIOR]
+        known = [line.name for line in _SECTIONS[section][1]] if section in _SECTIONS else [*_SECTIONS, *_TABLES]
         if section not in _SECTIONS or not isinstance(content, dict):
             raise ValueError(f"[{section}] is no section. {_near(section, known)}")
         for name, value in content.items():

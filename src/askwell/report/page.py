@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from askwell.acquisition import MEANINGS
 from askwell.curves import (
     LOWER_IS_BETTER,
     Difference,
@@ -14,7 +15,6 @@ from askwell.curves import (
     Trace,
     against_best,
     curve,
-    labels_needed,
     summary,
     verdict,
 )
@@ -29,17 +29,6 @@ __all__ = ["html_report"]
 
 MAIN = "accuracy"
 FIRST_QUESTIONS = 12
-MEANINGS = {
-    "auto": "the default: EPIG about the predictions that can still change, times how open a row's own label is.",
-    "epig": "expected predictive information gain. Asks for the label that is expected to tell most about the "
-    "predictions on the targets.",
-    "bald": "Bayesian active learning by disagreement. Asks for the label that is expected to tell most about the "
-    "model's own parameters, wherever they matter.",
-    "random": "any row, each as likely as any other: what the others have to beat.",
-    "entropy": "asks where the model's prediction is least certain over all classes.",
-    "margin": "asks where the model's two likeliest classes are closest.",
-    "least_confidence": "asks where the model's likeliest class is least likely.",
-}
 ABOUT = "Made by askwell: which examples to label next, so that a model predicts well on the inputs you care about."
 NOTHING_LOADED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
@@ -66,7 +55,7 @@ def html_report(
     metrics = _metrics(traces)
     rows = {row.score: row for row in summary(traces, metric=metrics[0])}
     parts = [
-        _header(title, intro, f"{verdict(traces, metric=metrics[0])}\n{labels_needed(traces, metric=metrics[0])}"),
+        _header(title, intro, verdict(traces, metric=metrics[0])),
         _meanings(looks),
         _cards(rows, looks, metrics[0]),
         _curves(traces, looks, metrics[0]),
@@ -125,7 +114,7 @@ def _header(title: str, intro: str, words: str) -> str:
 def _meanings(looks: Mapping[str, Style]) -> str:
     """What the scores are, in a line each."""
     known = [(looks[score].name, MEANINGS[score]) for score in looks if score in MEANINGS]
-    lines = "".join(f"<li><b>{html.escape(name)}</b>: {html.escape(text)}</li>" for name, text in known)
+    lines = "".join(f"<li><b>{html.escape(name)}</b>: {html.escape(text)}.</li>" for name, text in known)
     return f'<ul class="note">{lines}</ul>' if lines else ""
 
 
