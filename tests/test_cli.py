@@ -159,7 +159,7 @@ def test_targets_test_and_forest(folder):
         *("--scores", "epig", "--budget", "5", "--seeds", "1", "--seed", "7", "--size", "2", "--processes", "1"),
     )
     assert found.exit_code == 0, found.output
-    assert "to judge by: the 10 rows of more.csv\n  targets: the 10 rows of more.csv" in found.output
+    assert "test set: the 10 rows of more.csv\n  targets: the 10 rows of more.csv" in found.output
     (trace,) = json.loads((folder / "data-simulation" / "result.json").read_text())["traces"]
     assert (trace["seed"], trace["labels"]) == (7, [4, 5])
 

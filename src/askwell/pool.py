@@ -49,7 +49,8 @@ class Pool:
             shown = ", ".join(repr(known) for known in self.ids[:3])
             raise ValueError(
                 f"ids must be ids of the pool's {len(self)} items ({shown}{', ...' if len(self) > 3 else ''}), "
-                f"but {item!r} is none of them. Ids are the data frame's index, or row numbers."
+                f"but {item!r} is none of them. Ids are the data frame's index, or row numbers: of a table in a "
+                "file those of the file, where the first row under a CSV's header is 2."
             ) from None
 
 

@@ -125,8 +125,8 @@ def simulate(
 ) -> Simulation:
     """Let a learner ask for labels that are known, once for each score and seed, and see how fast it gets good.
 
-    `x`, `y` are the pool and its labels, `test` inputs and labels to judge by: accuracy, balanced accuracy and log loss
-    of the mean prediction after every step. `model` is what `askwell.as_model` takes, or a function seed -> model;
+    `x`, `y` are the pool and its labels, `test` the test set: accuracy, balanced accuracy and log loss of the
+    mean prediction after every step. `model` is what `askwell.as_model` takes, or a function seed -> model;
     `targets`, `batch` and `classes` are as in `Learner` (`classes`: those of `y`, if not given). `scores` are names,
     functions, or a mapping name -> either. All scores of a seed begin with the same labels: `initial` of each class (or
     as many as there are), a mapping class -> number, or the positions that a function gives for an rng. `budget` counts

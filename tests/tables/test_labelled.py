@@ -63,7 +63,7 @@ def test_other_files_are_encoded_alike(tmp_path):
     assert found.test[1] == ["b", "a"]
     assert found.test[0].tolist() == [[7, 0, 1, 0], [8, 0, 0, 0]]  # number, blue, green, red
     assert found.targets.tolist() == [[9, 1, 0, 0]]
-    assert found.note.splitlines()[-2:] == ["  to judge by: the 2 rows of t.csv", "  targets: the 1 rows of g.csv"]
+    assert found.note.splitlines()[-2:] == ["  test set: the 2 rows of t.csv", "  targets: the 1 rows of g.csv"]
 
 
 def test_labels_of_two_files_are_of_one_kind(tmp_path):
@@ -86,7 +86,7 @@ def test_one_class_that_is_nearly_all_is_pointed_at(tmp_path):
     (rows(90, [str(i / 2) for i in range(30)]), {}, "holds 30 different values in 90 rows. Is it a number to be"),
     (rows(30), {"drop": ["numbr"]}, "no column 'numbr'. Did you mean 'number'"),
     (rows(30), {"drop": ["key", "number", "word"]}, "no column that can be used as an input"),
-    (rows(30), {"test_share": 0.01}, "leaves none to judge by. Try a larger one: test_share=0.5"),
+    (rows(30), {"test_share": 0.01}, "leaves no test set. Try a larger one: test_share=0.5"),
     (rows(30), {"test_share": 1.5}, "test_share must be between 0 and 1, but it is 1.5"),
     (rows(30), {"test_share": 0.5, "test": "t.csv"}, "test and test_share exclude each other"),
 ])  # fmt: skip

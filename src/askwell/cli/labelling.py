@@ -65,7 +65,7 @@ def _printable(text: str) -> str:
 @click.option("--score", metavar="NAME", help="How questions are chosen.  [default: auto]")
 @whole_number("--batch", help="Questions chosen together.  [default: 10]")
 @whole_number("--retrain-every", help="Labels between two rounds of training.  [default: 10]")
-@click.option("--held-out", type=click.FloatRange(0, 0.5), metavar="SHARE", help="Questions to judge by.  [default: 0]")
+@click.option("--held-out", type=click.FloatRange(0, 0.5), metavar="SHARE", help="Held out to test.  [default: 0]")
 @whole_number("--budget", help="Labels in all.  [default: no end]")
 @whole_number("--labels-per-item", help="By different people.  [default: 1]")
 @click.option("--store", metavar="URL", help="postgresql://user@host/database, for a team.  [default: a file]")

@@ -87,7 +87,7 @@ def _names(text: str) -> list[str]:
     "--test",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A table to judge by, with labels. Without it: a share of DATA, set aside at random.",
+    help="A test set, with labels. Without it: a share of DATA, set aside at random.",
 )
 @click.option("--test-share", type=click.FloatRange(0.01, 0.95), metavar="SHARE", help="That share.  [default: 0.3]")
 @click.option(

@@ -147,7 +147,7 @@ def fit_labels(
     learnt = {position: label for position, label in labels.items() if position not in judging}
     if len(said := {*learnt.values()}) < 2:
         have = f"all {len(learnt):,} labels are {min(said)!r}" if said else "there is no label"
-        held = f" to learn from ({len(labels):,} to judge by)" if len(labels) > len(learnt) and not said else ""
+        held = f" to learn from ({len(labels):,} held out)" if len(labels) > len(learnt) and not said else ""
         raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}{held}. Label more first.")
     return _Fits(model, pool, classes).fit(learnt, rng_for(seed, len(learnt), "fit"))
 

@@ -59,7 +59,7 @@ def learned_posterior(project: Project) -> Posterior:
 
 
 def _lesson(project: Project) -> dict[str, Any]:
-    """What there is to learn from: labels by position, classes, and which items are only to judge by."""
+    """What there is to learn from: labels by position, classes, and which items are held out."""
     settings, items, desk = project.settings, project.items, project.desk()
     labels = {items.position(item): said.label for item, said in desk.labels().items()}
     named = desk.rules.classes or settings.classes

@@ -1,4 +1,4 @@
-"""A table with labels as a task: inputs that can be asked about, inputs to judge by, targets, and what was read."""
+"""A table with labels as a task: inputs that can be asked about, a test set, targets, and what was read."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def labelled(
     """The task in a table whose column `label` is known in every row; the other columns, encoded, are the inputs.
 
     A column of texts is encoded by its words, learnt from the rows that can be asked about and the targets. `test` is
-    the path of a table to judge by, else `test_share` (0.3) of the rows of each class is set aside at random.
+    the path of a table to test on, else `test_share` (0.3) of the rows of each class is set aside at random.
     `targets` is the path of a table of inputs like those the model will meet. Both are encoded as the first table is.
 
     >>> from askwell.seeds import rng_for
@@ -60,11 +60,11 @@ def labelled(
     >>> print(task.note)
     a.csv: 20 rows. Labels: kind, 2 classes: a (10), b (10).
       numbers as they are: x
-      to judge by: 6 rows, set aside at random; 14 rows can be asked about
+      test set: 6 rows, set aside at random; 14 rows can be asked about
       targets: drawn from the rows that can be asked about
     """
     if test is not None and test_share is not None:
-        raise ValueError("test and test_share exclude each other: give a table to judge by, or a share of this one.")
+        raise ValueError("test and test_share exclude each other: give a table to test on, or a share of this one.")
     if test_share is not None and not 0 < test_share < 1:
         raise ValueError(f"test_share must be between 0 and 1, but it is {test_share}.")
 
@@ -83,12 +83,12 @@ def labelled(
     note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.notes]
     if test is None:
         judged = inputs.encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
-        note.append(f"to judge by: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
+        note.append(f"test set: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
     else:
         other = read(test)
         labels, theirs = _alike((table, labels), (other, label_column(other, label)), label)
         judged = inputs.encode(other), theirs
-        note.append(f"to judge by: the {other.rows:,} rows of {other.source}")
+        note.append(f"test set: the {other.rows:,} rows of {other.source}")
     aim = None
     if wanted is None:
         note.append("targets: drawn from the rows that can be asked about")
@@ -197,6 +197,6 @@ def _held_out(labels: list[Any], share: float, rng: np.random.Generator) -> np.n
         held[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
     if not held.any():
         raise ValueError(
-            f"a share of {share:g} of {len(labels)} rows leaves none to judge by. Try a larger one: test_share=0.5."
+            f"a share of {share:g} of {len(labels)} rows leaves no test set. Try a larger one: test_share=0.5."
         )
     return held
