@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 import askwell
-from askwell.knowledge import spread_out
+from askwell.knowledge import first_questions
 from askwell.models.protocol import mean_predict
 from askwell.pool import Pool, as_pool
 from askwell.seeds import rng_for
+from askwell.targets import from_pool, given
 from experiments.figure import Figure, Setting, Terms
 from experiments.results import Job, Results, Row
 from experiments.tables import Cell, cell_of, model_named
@@ -68,28 +69,18 @@ def _curve(cell: Cell, model: str, start: str, seed: int, budget: int) -> tuple[
 
 
 def _first(start: str, pool: Pool, targets: np.ndarray | None, size: int, rng: np.random.Generator) -> Iterator[int]:
-    """Items in the order in which they are asked. Spread ones come in rounds, each away from those before."""
+    """Items in the order in which they are asked. Spread ones come in rounds of ten, each away from those before."""
     everything = np.arange(len(pool))
-    if start == "random" or (start == "near" and targets is None):
+    if start == "random":
         yield from rng.permutation(len(pool))
         return
+    near = given(targets) if start == "near" and targets is not None else from_pool(100)
     done: list[int] = []
-    while True:
+    while len(done) < len(pool):
         free = np.setdiff1d(everything, done)
-        if start == "near":
-            assert targets is not None
-            typical = spread_out(
-                as_pool(targets), np.arange(len(targets)), min(10, len(targets)), done=np.array([], int), rng=rng
-            )
-            places = []
-            for one in targets[typical]:
-                away = ((np.asarray(pool.x)[free] - one) ** 2).sum(axis=1)
-                away[np.isin(free, places)] = np.inf
-                places.append(int(free[away.argmin()]))
-        else:
-            places = spread_out(pool, free, 10, done=np.array(done, np.intp), rng=rng).tolist()
-        done += places
-        yield from places
+        places = first_questions(pool, near, free, min(10, len(free)), done=np.array(done, np.intp), rng=rng)
+        done += places.tolist()
+        yield from places.tolist()
 
 
 def verdict(results: Results) -> str:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from light_model import LightModel
 
-from askwell.knowledge import learn, spread_out
+from askwell.knowledge import first_questions, learn
 from askwell.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
-from askwell.targets import given
+from askwell.targets import from_pool, given
 
 
 @pytest.fixture
@@ -80,5 +80,31 @@ def test_a_copy_of_a_pending_question_is_not_asked():
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_spreading_out_gives_different_places(size):
     pool = as_pool(rng_for(7, 0, "places").normal(size=(300, 3)))
-    places = spread_out(pool, np.arange(300), size, done=np.arange(0), rng=rng_for(0, 0, "first"))
-    assert len(set(places.tolist())) == size
+    for targets in (from_pool(100), given(pool.x[:40] + 0.1), given(["text", "more text"])):
+        places = first_questions(pool, targets, np.arange(300), size, done=np.arange(0), rng=rng_for(0, 0, "first"))
+        assert len(set(places.tolist())) == size
+
+
+def test_first_questions_lie_near_given_targets_whatever_the_scale_of_a_feature():
+    rng = rng_for(8, 0, "places")
+    x = np.concatenate([rng.normal(size=(270, 2)), rng.normal(size=(30, 2)) + np.array([9, 0])]) * [1, 1000]
+    pool, free = as_pool(x), np.arange(300)
+    targets = given(x[270:] + 0.01)
+    found = first_questions(pool, targets, free, 6, done=np.arange(0), rng=rng_for(0, 0, "first"))
+    assert found.min() >= 270
+    more = first_questions(pool, targets, np.setdiff1d(free, found), 6, done=found, rng=rng_for(0, 1, "first"))
+    assert more.min() >= 270
+    assert not set(found.tolist()) & set(more.tolist())
+    anywhere = first_questions(pool, from_pool(100), free, 6, done=np.arange(0), rng=rng_for(0, 0, "first"))
+    assert anywhere.min() < 270
+
+
+def test_first_questions_one_by_one_go_to_different_clusters_of_the_targets():
+    rng = rng_for(9, 0, "places")
+    x = np.concatenate([rng.normal(size=(50, 2)) * 0.1 + centre for centre in ([0, 0], [9, 0], [0, 9], [9, 9])])
+    targets, asked = given(x[50:150] + 0.01), list[int]()
+    for step in range(2):
+        free = np.setdiff1d(np.arange(200), asked)
+        where = first_questions(as_pool(x), targets, free, 1, done=np.array(asked, int), rng=rng_for(0, step, "first"))
+        asked += where.tolist()
+    assert {place // 50 for place in asked} == {1, 2}

@@ -11,16 +11,17 @@ from typing import Any, final
 import numpy as np
 
 from askwell.acquisition import Weighted, open_weights, weighted
+from askwell.arrays import take
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
-from askwell.models.inputs import aligned, column_names
+from askwell.models.inputs import aligned, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
 from askwell.scoring import Question, best_items, flat_warning, score_items
 from askwell.scoring.flat import HEAD
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
-from askwell.targets import Sample, Targets
+from askwell.targets import Sample, Targets, given_inputs
 
-__all__ = ["Explanation", "Knowledge", "batch_targets", "learn", "spread_out"]
+__all__ = ["Explanation", "Knowledge", "batch_targets", "first_questions", "learn"]
 
 FIRST_ROWS = 2000  # candidates looked at for the first questions
 
@@ -186,10 +187,13 @@ def batch_targets(question: Question, score: Any) -> tuple[np.ndarray | None, np
     return question.target_probs, question.about(score).weights
 
 
-def spread_out(pool: Pool, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def first_questions(
+    pool: Pool, targets: Targets, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """`size` of these positions for questions asked before there is a model.
 
-    Typical inputs of different clusters of a random part of the pool, away from those that are `done`; any inputs where
+    Typical inputs of different clusters of a random part of the pool, away from those that are `done`. Where targets
+    were given, typical inputs of clusters of these, and the item of the pool that is nearest to each. Any items where
     there are no numeric features to tell them apart.
     """
     some = np.sort(rng.choice(places, min(max(FIRST_ROWS, size), len(places)), replace=False))
@@ -198,12 +202,38 @@ def spread_out(pool: Pool, places: np.ndarray, size: int, *, done: np.ndarray, r
         return rng.permutation(some)[:size]
     scale = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
     labelled = None if len(done) == 0 else _features(pool.take(done))
+    given = _given_features(targets, pool, x.shape[1], rng)
+    among = x if given is None else given
     candidates = Candidates(
-        scores=np.zeros(len(some)),
-        x=x / scale,
+        scores=np.zeros(len(among)),
+        x=among / scale,
         labelled=None if labelled is None else labelled / scale,
     )
-    chosen: np.ndarray = some[select("typiclust", candidates, size, rng=rng)]
+    typical = select("typiclust", candidates, min(size, len(among)), rng=rng)
+    chosen = typical if given is None else _nearest(x / scale, given[typical] / scale)
+    rest = rng.permutation(np.setdiff1d(np.arange(len(some)), chosen))[: size - len(chosen)]
+    places = some[np.concatenate([chosen, rest]).astype(np.intp)]
+    return places
+
+
+def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Some of the targets that were given as `[m, width]` numbers, or None where there are none like the pool's."""
+    inputs = given_inputs(targets)
+    if inputs is None:
+        return None
+    inputs = aligned(inputs, column_names(pool.x), by_name=True)
+    found = _features(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
+    return found if found is not None and found.shape[1] == width else None
+
+
+def _nearest(x: np.ndarray, to: np.ndarray) -> np.ndarray:
+    """For each of `to [m, d]` the nearest of `x [n, d]`, none of them twice."""
+    left = np.ones(len(x), bool)
+    chosen = np.empty(min(len(to), len(x)), np.intp)
+    for place, one in enumerate(to[: len(chosen)]):
+        away = np.where(left, ((x - one) ** 2).sum(axis=1), np.inf)
+        chosen[place] = away.argmin()
+        left[chosen[place]] = False
     return chosen
 
 

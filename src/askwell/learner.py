@@ -12,7 +12,7 @@ from askwell.acquisition import as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
-from askwell.knowledge import Explanation, Knowledge, learn, spread_out
+from askwell.knowledge import Explanation, Knowledge, first_questions, learn
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
@@ -99,9 +99,10 @@ class Learner:
         """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
 
         Questions that were asked and not answered are given again, also those of a learner that has died, before new
-        ones are made up. Until labels of two classes are known the questions spread over the pool. If the first scores
-        of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`. Of
-        items with equal scores the seed chooses; where most of the pool's scores are equal, a warning says so, once.
+        ones are made up. Until labels of two classes are known the questions spread over the pool, near the targets if
+        such were given. If the first scores of a model that is not askwell's own are hardly more than chance, a warning
+        says so, once: see `signal`. Of items with equal scores the seed chooses; where most of the pool's scores are
+        equal, a warning says so, once.
         """
         if not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
@@ -235,7 +236,9 @@ class Learner:
         rng = rng_for(self._seed, state.questions, "batch")
         if len({_kind(label) for label in state.labels.values()}) < 2:
             done = np.flatnonzero(~free)
-            return [(int(i), None) for i in spread_out(self._pool, np.flatnonzero(free), size, done=done, rng=rng)]
+            places = np.flatnonzero(free)
+            first = first_questions(self._pool, self._targets, places, size, done=done, rng=rng)
+            return [(int(place), None) for place in first]
         known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
         score = weighted(self._score, self._class_weights, known.posterior.classes)
         chosen = known.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)

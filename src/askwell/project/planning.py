@@ -13,7 +13,7 @@ import numpy as np
 from askwell.acquisition import Weighted, weighted
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
-from askwell.knowledge import Knowledge, batch_targets, learn, spread_out
+from askwell.knowledge import Knowledge, batch_targets, first_questions, learn
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
 from askwell.pool import Pool
 from askwell.project.estimate import Estimate, cross_validated, held_out
@@ -117,7 +117,7 @@ def plan_round(
         return tuple(_woven(lines, waiting, len(labels), len(labels) - len(learnt), share))
 
     if len(set(learnt.values())) < 2:
-        return Plan(woven(_first(pool, free, room, ahead, [*labels], rng("first"))))
+        return Plan(woven(_first(pool, targets, free, room, ahead, [*labels], rng("first"))))
     fits = _Fits(model, pool, classes)
     known = learn(model, pool, targets, **fits.given(learnt), rng=rng)
     score = weighted(score, class_weights, known.posterior.classes)
@@ -176,11 +176,13 @@ class _Fits:
 
 
 def _first(
-    pool: Pool, free: np.ndarray, room: int, ahead: int, done: list[int], rng: np.random.Generator
+    pool: Pool, targets: Targets, free: np.ndarray, room: int, ahead: int, done: list[int], rng: np.random.Generator
 ) -> list[Line]:
     """Questions before there is a model: typical ones first, far from each other, then any."""
     places = np.flatnonzero(free)
-    head = spread_out(pool, places, ahead, done=np.array(done, np.intp), rng=rng) if ahead else places[:0]
+    head = places[:0]
+    if ahead:
+        head = first_questions(pool, targets, places, ahead, done=np.array(done, np.intp), rng=rng)
     rest = rng.permutation(np.setdiff1d(places, head))[: room - ahead]
     return [Line(int(position)) for position in [*head, *rest]]
 

@@ -18,7 +18,7 @@ from askwell.models.inputs import count as rows_of
 from askwell.targets.prior import class_weights, effective_size
 from askwell.targets.summary import checked_size, subset, target_bald
 
-__all__ = ["Inputs", "Sample", "Targets", "as_targets", "class_prior", "from_pool", "given"]
+__all__ = ["Inputs", "Sample", "Targets", "as_targets", "class_prior", "from_pool", "given", "given_inputs"]
 
 CHUNK_BYTES = 32 << 20  # of predictions at a time: as much as malloc gives again without asking the system anew
 M = 100  # inputs of the pool, where nothing is said: the paper's
@@ -75,6 +75,15 @@ def given(x: Any, *, weights: Array | None = None, most: int | None = 1000) -> T
     if most is not None:
         checked_size("most", most)
     return _Given(x, normalised_weights(weights, n), most)
+
+
+def given_inputs(targets: Targets) -> Any:
+    """The inputs that were given as targets; None where they come from the pool.
+
+    >>> given_inputs(given([[1.0], [2.0]])), given_inputs(from_pool(100))
+    ([[1.0], [2.0]], None)
+    """
+    return targets.x if isinstance(targets, _Given) else None
 
 
 def from_pool(m: int, *, fixed: bool = False) -> Targets:
