@@ -102,7 +102,8 @@ def test_hints_are_what_is_known_when_a_job_is_given_out(tmp_path, processes):
     )
     assert faults == [None] * 5
     assert sorted(number for number, _ in found) == [0, 2, 4, 6, 8]
-    assert all(place - processes <= hint <= place for place, (_, hint) in enumerate(found))
+    # The n-th job is given out when all before it are done but those that others still work on, however slowly.
+    assert all(number // 2 - processes <= hint <= place for place, (number, hint) in enumerate(found))
 
 
 def test_a_job_whose_process_died_is_done_by_another(tmp_path):
