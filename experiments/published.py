@@ -126,8 +126,8 @@ def _model(name: str) -> Any:
 
 def verdict(results: Results) -> str:
     """Per model: each table's area at random and what scores add, with 95 % intervals; the reference seed by seed."""
-    parts = [_against_random(results, model) for model in MODELS]
-    return "\n\n".join([part for part in parts if part] + [_reference(results)])
+    parts = [*(_against_random(results, model) for model in MODELS), _reference(results)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _against_random(results: Results, model: str) -> str:
@@ -166,7 +166,7 @@ def _reference(results: Results) -> str:
         largest = f"{max(gaps):.5f}" if gaps else "-"
         if found:
             lines.append(f"| {name} | {len(found)} | {equal} | {largest} | {np.mean([*found.values()]):.4f}, {mean} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def _areas(results: Results, setting: str) -> dict[str, dict[int, float]]:
