@@ -99,6 +99,13 @@ def test_first_questions_lie_near_given_targets_whatever_the_scale_of_a_feature(
     assert anywhere.min() < 270
 
 
+def test_targets_of_no_weight_draw_no_first_questions():
+    x = np.concatenate([np.zeros((50, 1)), np.full((50, 1), 9.0)]) + rng_for(8, 1, "places").normal(size=(100, 1)) * 0.1
+    targets = given(x, weights=np.repeat([0.0, 1.0], 50))
+    found = first_questions(as_pool(x), targets, np.arange(100), 5, done=np.arange(0), rng=rng_for(0, 0, "first"))
+    assert found.min() >= 50
+
+
 def test_first_questions_one_by_one_go_to_different_clusters_of_the_targets():
     rng = rng_for(9, 0, "places")
     x = np.concatenate([rng.normal(size=(50, 2)) * 0.1 + centre for centre in ([0, 0], [9, 0], [0, 9], [9, 9])])

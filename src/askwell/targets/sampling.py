@@ -78,12 +78,14 @@ def given(x: Any, *, weights: Array | None = None, most: int | None = 1000) -> T
 
 
 def given_inputs(targets: Targets) -> Any:
-    """The inputs that were given as targets; None where they come from the pool.
+    """The inputs that were given as targets and count; None where they come from the pool.
 
     >>> given_inputs(given([[1.0], [2.0]])), given_inputs(from_pool(100))
     ([[1.0], [2.0]], None)
     """
-    return targets.x if isinstance(targets, _Given) else None
+    if not isinstance(targets, _Given):
+        return None
+    return targets.x if targets.weights is None else take(targets.x, np.flatnonzero(targets.weights))
 
 
 def from_pool(m: int, *, fixed: bool = False) -> Targets:
