@@ -3,7 +3,8 @@
 A model needs labels of two classes. Until then questions can be drawn at random, spread over the pool (a typical input
 of each cluster, TypiClust) or placed *near the targets* (a typical input of each cluster of the targets, and the input
 of the pool that is nearest to it). They can go on like that until two classes were seen, or until all were. From there
-on the default score asks. The cells are those of `tables`, from the first label on.
+on the default score asks. *Learner* is what a learner that knows the classes does by itself: near the targets, until
+all were seen. The cells are those of `tables`, from the first label on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ import numpy as np
 
 import askwell
 from askwell.knowledge import first_questions
-from askwell.models.protocol import mean_predict
 from askwell.pool import Pool, as_pool
 from askwell.seeds import rng_for
 from askwell.targets import from_pool, given
@@ -23,7 +23,8 @@ from experiments.tables import Cell, cell_of, model_named
 
 __all__ = ["FIGURE", "STARTS", "run"]
 
-STARTS = ("random", "spread", "near", "random, all", "spread, all", "near, all")  # "all": until each class was seen
+STARTS = ("random", "spread", "near", "random, all", "spread, all", "near, all", "learner")
+"""Those that end in "all" go on until each class was seen."""
 MOST = 3  # questions for each class, after which classes that were not seen are no longer waited for
 TABLES = ("heart", "vehicle", "segment", "wine", "satimage", "vowel", "ionosphere", "contraceptive")
 EMBEDDED = ("mnist", "optdigits")
@@ -42,12 +43,13 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
 
 def _curve(cell: Cell, model: str, start: str, seed: int, budget: int) -> tuple[list[float], int]:
     """Accuracy after each label, and the number of labels after which each class had been seen (`budget` if never)."""
+    known_to_learner = range(cell.classes) if start == "learner" else None
     learner = askwell.Learner(
-        model_named(model, cell), cell.x, targets=cell.targets, batch="top", classes=range(cell.classes), seed=seed
+        model_named(model, cell), cell.x, targets=cell.targets, batch="top", classes=known_to_learner, seed=seed
     )
     pool, rng = as_pool(cell.x), rng_for(seed, 0, start)
-    first = iter(_first(start.split(",")[0], pool, cell.targets, budget, rng))
-    wanted = cell.classes if start.endswith("all") else 2
+    first = _first(start.split(",")[0], pool, cell.targets, rng)
+    wanted = 0 if start == "learner" else cell.classes if start.endswith("all") else 2
     accuracy, labels = list[float](), dict[int, int]()
     x, y = cell.test
     seen = budget
@@ -64,23 +66,16 @@ def _curve(cell: Cell, model: str, start: str, seed: int, budget: int) -> tuple[
         if len({*labels.values()}) < 2:
             accuracy.append(float((y == labels[item]).mean()))
         else:
-            accuracy.append(float((mean_predict(learner.posterior, x).argmax(axis=1) == y).mean()))
+            accuracy.append(float((learner.predict(x) == y).mean()))
     return accuracy, seen
 
 
-def _first(start: str, pool: Pool, targets: np.ndarray | None, size: int, rng: np.random.Generator) -> Iterator[int]:
-    """Items in the order in which they are asked. Spread ones come in rounds of ten, each away from those before."""
-    everything = np.arange(len(pool))
+def _first(start: str, pool: Pool, targets: np.ndarray | None, rng: np.random.Generator) -> Iterator[int]:
+    """Items in the order in which they are asked."""
     if start == "random":
-        yield from rng.permutation(len(pool))
-        return
+        return iter(rng.permutation(len(pool)).tolist())
     near = given(targets) if start == "near" and targets is not None else from_pool(100)
-    done: list[int] = []
-    while len(done) < len(pool):
-        free = np.setdiff1d(everything, done)
-        places = first_questions(pool, near, free, min(10, len(free)), done=np.array(done, np.intp), rng=rng)
-        done += places.tolist()
-        yield from places.tolist()
+    return first_questions(pool, near, [], rng=rng)
 
 
 def verdict(results: Results) -> str:

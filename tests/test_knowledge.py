@@ -1,5 +1,7 @@
 """What follows from labels: chosen from a shortlist or from all, with what is pending taken into account."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from light_model import LightModel
@@ -18,10 +20,9 @@ def known():
         LightModel(),
         as_pool(x),
         given(x[:30]),
-        positions=[0, 1, 2, 3],
-        labels=["a", "b", "a", "b"],
+        {0: "a", 1: "b", 2: "a", 3: "b"},
         classes=["a", "b"],
-        rng=lambda purpose: rng_for(0, 1, purpose),
+        seed=0,
     )
 
 
@@ -64,10 +65,7 @@ def test_a_copy_of_a_pending_question_is_not_asked():
         def predict(self, x):
             return np.eye(2)[(np.asarray(x) @ self.direction.T > 0).astype(int)]
 
-    known = learn(
-        Sure(), pool, given(x[:20]), positions=[0, 1], labels=["a", "b"], classes=["a", "b"],
-        rng=lambda purpose: rng_for(0, 1, purpose),
-    )  # fmt: skip
+    known = learn(Sure(), pool, given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0)
     free = np.ones(80, bool)
     free[[0, 1]] = False
     batch = [place for place, _ in known.choose("epig", "joint", 6, free=free, pending=[], rng=rng_for(0, 0, "b"))]
@@ -77,41 +75,43 @@ def test_a_copy_of_a_pending_question_is_not_asked():
     assert next_ % 40 != batch[0] % 40
 
 
+def first_of(pool, targets, size, *, labelled=()):
+    return [*islice(first_questions(pool, targets, labelled, rng=rng_for(0, len(labelled), "first")), size)]
+
+
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_spreading_out_gives_different_places(size):
     pool = as_pool(rng_for(7, 0, "places").normal(size=(300, 3)))
     for targets in (from_pool(100), given(pool.x[:40] + 0.1), given(["text", "more text"])):
-        places = first_questions(pool, targets, np.arange(300), size, done=np.arange(0), rng=rng_for(0, 0, "first"))
-        assert len(set(places.tolist())) == size
+        places = first_of(pool, targets, size)
+        assert len({*places}) == size
+        assert first_of(pool, targets, size) == places
+        assert not {*first_of(pool, targets, 300 - min(size, 299), labelled=places[:299])} & {*places[:299]}
 
 
 def test_first_questions_lie_near_given_targets_whatever_the_scale_of_a_feature():
     rng = rng_for(8, 0, "places")
     x = np.concatenate([rng.normal(size=(270, 2)), rng.normal(size=(30, 2)) + np.array([9, 0])]) * [1, 1000]
-    pool, free = as_pool(x), np.arange(300)
-    targets = given(x[270:] + 0.01)
-    found = first_questions(pool, targets, free, 6, done=np.arange(0), rng=rng_for(0, 0, "first"))
-    assert found.min() >= 270
-    more = first_questions(pool, targets, np.setdiff1d(free, found), 6, done=found, rng=rng_for(0, 1, "first"))
-    assert more.min() >= 270
-    assert not set(found.tolist()) & set(more.tolist())
-    anywhere = first_questions(pool, from_pool(100), free, 6, done=np.arange(0), rng=rng_for(0, 0, "first"))
-    assert anywhere.min() < 270
+    pool, targets = as_pool(x), given(x[270:] + 0.01)
+    first = first_of(pool, targets, 6)
+    assert min(first) >= 270
+    more = first_of(pool, targets, 6, labelled=first)
+    assert min(more) >= 270
+    assert not {*first} & {*more}
+    assert min(first_of(pool, from_pool(100), 6)) < 270
 
 
 def test_targets_of_no_weight_draw_no_first_questions():
     x = np.concatenate([np.zeros((50, 1)), np.full((50, 1), 9.0)]) + rng_for(8, 1, "places").normal(size=(100, 1)) * 0.1
     targets = given(x, weights=np.repeat([0.0, 1.0], 50))
-    found = first_questions(as_pool(x), targets, np.arange(100), 5, done=np.arange(0), rng=rng_for(0, 0, "first"))
-    assert found.min() >= 50
+    assert min(first_of(as_pool(x), targets, 5)) >= 50
 
 
 def test_first_questions_one_by_one_go_to_different_clusters_of_the_targets():
     rng = rng_for(9, 0, "places")
     x = np.concatenate([rng.normal(size=(50, 2)) * 0.1 + centre for centre in ([0, 0], [9, 0], [0, 9], [9, 9])])
     targets, asked = given(x[50:150] + 0.01), list[int]()
-    for step in range(2):
-        free = np.setdiff1d(np.arange(200), asked)
-        where = first_questions(as_pool(x), targets, free, 1, done=np.array(asked, int), rng=rng_for(0, step, "first"))
-        asked += where.tolist()
+    for _ in range(2):
+        asked += first_of(as_pool(x), targets, 1, labelled=asked)
     assert {place // 50 for place in asked} == {1, 2}
+    assert {place // 50 for place in first_of(as_pool(x), targets, 2)} == {1, 2}

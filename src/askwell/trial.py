@@ -22,8 +22,6 @@ from askwell.learner import Learner
 from askwell.models import as_model
 from askwell.models.inputs import count
 from askwell.problem import Problem
-from askwell.store import open_store
-from askwell.store.run import Entry, Run, text_of
 
 __all__ = ["METRICS", "Job", "Step", "metrics", "read_steps", "run_trial", "trace_of", "trial_file"]
 
@@ -148,25 +146,20 @@ def _steps(problem: Problem, job: Job, past: Sequence[Step]) -> Iterator[Step]:
 
 
 def _learner(problem: Problem, job: Job, past: Sequence[Step]) -> Learner:
-    """A learner that has asked and been told what is past."""
+    """A learner that has been told what is past: what it asks follows from its labels alone."""
     score, seed = job
-    store = open_store(None)
-    if past:
-        start = len(problem.starts[seed])
-        asked = [position for step in past for position in step["asked"]]
-        entries = [Entry("question", text_of(position), {"session": "", "score": None}) for position in asked[start:]]
-        entries += [Entry("label", text_of(position), {"label": problem.labels[position]}) for position in asked]
-        Run(store, "main").change(lambda state: entries)
-    return Learner(
+    learner = Learner(
         as_model(problem.model(seed)),
         problem.pool,
         targets=problem.targets,
         score=problem.scores[score],
         classes=problem.classes,
         seed=seed,
-        store=store,
         batch=problem.batch,
     )
+    asked = [position for step in past for position in step["asked"]]
+    learner.tell(asked, [problem.labels[position] for position in asked])
+    return learner
 
 
 def _predicted(learner: Learner, x: Any) -> np.ndarray:

@@ -25,6 +25,8 @@ from typing import Any, final
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
+from askwell.arrays import keep_freed_memory
+
 __all__ = ["Fault", "Tell", "code_paths", "serve", "tried", "work"]
 
 Tell = Callable[[Any], None]
@@ -120,6 +122,7 @@ def serve(task: str) -> None:
         send("unable", [type(error).__name__, str(error), traceback.format_exc()])
         return
     send("ready", None)
+    keep_freed_memory()
     for place, hints in _given():
         fault = tried(function, jobs[place], lambda message: send("told", message), *hints)
         send("done", None if fault is None else [fault.kind, fault.text, fault.trace])

@@ -15,7 +15,7 @@ needs_data = pytest.mark.skipif("ASKWELL_DATA" not in os.environ, reason="ASKWEL
 
 
 def first_of(start, x, targets, size):
-    items = _first(start, as_pool(x), targets, size, rng_for(0, 0, "start"))
+    items = _first(start, as_pool(x), targets, rng_for(0, 0, "start"))
     return [int(next(items)) for _ in range(size)]
 
 

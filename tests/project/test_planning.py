@@ -34,10 +34,7 @@ def positions(found):
 
 def scores_of(labels, score="epig"):
     """EPIG of the whole pool under the plan's own posterior."""
-    known = learn(
-        LightModel(), POOL, TARGETS, positions=sorted(labels), labels=[labels[i] for i in sorted(labels)],
-        classes=CLASSES, rng=lambda purpose: rng_for(3, len(labels), purpose),
-    )  # fmt: skip
+    known = learn(LightModel(), POOL, TARGETS, labels, classes=CLASSES, seed=3)
     scores = np.full(300, -np.inf)
     scores[known.question.asked] = score_items(known.question, score)
     return scores, known
@@ -138,6 +135,19 @@ def test_before_two_classes_are_known_the_questions_spread(labels):
     apart = np.linalg.norm(head[:, None] - head[None], axis=-1)[np.triu_indices(12, 1)]
     assert apart.min() > 0.3
     assert positions(found) == positions(plan(labels))
+
+
+def test_until_each_class_was_seen_first_questions_come_before_what_the_model_would_ask():
+    labels, three = labels_of([5, 6, 7, 8]), ["down", "sideways", "up"]
+    assert len({*labels.values()}) == 2
+    found, usual = plan(labels, classes=three), plan(labels, classes=CLASSES)
+    assert len(found.queue) == len({*positions(found)}) == 200
+    assert [line.score is None for line in found.queue[:24]] == [True] * 12 + [False] * 12
+    assert usual.queue[0].score is not None
+    assert found.gain is not None  # there is a model, and it is judged
+    late = labels_of(range(9))  # three questions for each class
+    assert plan(late, classes=three).queue[0].score is not None
+    assert plan(labels, classes=three, score="random").queue[0].score is not None
 
 
 def test_a_pool_that_is_used_up():

@@ -47,7 +47,6 @@ def test_what_holds_for_an_item_is_what_its_own_last_records_say(history):
         last = [kind for kind, _ in own if kind in ("label", "skip")]
         assert (item in state.skipped) == (bool(last) and last[-1] == "skip")
     assert state.changes == sum(kind in ("label", "withdrawal") for kind, *_ in history)
-    assert state.questions == sum(kind == "question" for kind, *_ in history)
 
 
 @given(HISTORIES, st.integers(0, 12))
@@ -56,11 +55,10 @@ def test_a_fold_in_two_parts_is_the_whole_fold(history, cut):
     assert fold(fold(State(), records[:cut]), records[cut:]) == fold(State(), records)
 
 
-def test_a_question_taken_over_counts_once_and_changes_hands():
+def test_a_question_taken_over_changes_hands():
     asked = Record("a", "main", "question", "1", {"session": "s", "score": 0.5}, seq=1)
-    again = Record("b", "main", "question", "1", {"session": "t", "score": 0.5, "again": True}, seq=2)
+    again = Record("b", "main", "question", "1", {"session": "t", "score": 0.5}, seq=2)
     state = fold(State(), [asked, again])
-    assert state.questions == 1
     assert state.pending["1"].session == "t"
 
 

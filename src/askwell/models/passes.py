@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, TypeAlias, final
 
-from askwell.arrays import spans, threads
+from askwell.arrays import keep_freed_memory, spans, threads
 from askwell.models.masks import Dropped, drop, fuse, once, same_weights, with_fixed_masks
 from askwell.models.tensors import Tensor, count, mapped, nn, one_thread, rows, torch
 
@@ -89,6 +89,7 @@ class Passes:
             finally:
                 idle.put(mine)
 
+        keep_freed_memory()
         with one_thread():
             if number == 1:
                 return [job(span) for span in parts]

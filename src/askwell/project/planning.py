@@ -6,6 +6,7 @@ The same labels and the same seed give the same plan, whoever answered in whatev
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
@@ -13,13 +14,12 @@ import numpy as np
 from askwell.acquisition import Weighted, weighted
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
-from askwell.knowledge import Knowledge, batch_targets, first_questions, learn
+from askwell.knowledge import Knowledge, first_questions, is_start, learn
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
 from askwell.pool import Pool
 from askwell.project.estimate import Estimate, cross_validated, held_out
-from askwell.scoring import Question, best_items, flat_warning, score_items
+from askwell.scoring import Question
 from askwell.seeds import rng_for
-from askwell.selection import SHORTLIST, Candidates, select
 from askwell.targets import Targets, effective_size
 
 __all__ = ["Change", "Line", "Plan", "fit_labels", "plan_round"]
@@ -116,15 +116,23 @@ def plan_round(
         waiting = [int(position) for position in judges if position not in labels]
         return tuple(_woven(lines, waiting, len(labels), len(labels) - len(learnt), share))
 
-    if len(set(learnt.values())) < 2:
-        return Plan(woven(_first(pool, targets, free, room, ahead, [*labels], rng("first"))))
+    told = [*learnt.values()]
+    first = list[Line]()
+    if is_start(told, classes=() if score == "random" else classes):
+        order = first_questions(pool, targets, [*learnt], rng=rng("first"))
+        first = [Line(position) for position in islice((each for each in order if free[each]), room)]
+    if is_start(told):
+        return Plan(woven(first))
     fits = _Fits(model, pool, classes)
-    known = learn(model, pool, targets, **fits.given(learnt), rng=rng)
+    known = learn(model, pool, targets, learnt, classes=classes, seed=seed, cost=cost, engine=engine)
     score = weighted(score, class_weights, known.posterior.classes)
-    lines = _ranked(known.question, score, free, room, ahead, cost, rng("batch"), engine)
+    lines = _ranked(known, score, free, room, ahead, rng("batch"))
     judged = {position: label for position, label in labels.items() if position in judging}
+    head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
+    taken = {line.position for line in head}
+    behind = [line for line in _explained(known.question, score, lines) if line.position not in taken]
     return Plan(
-        woven(_explained(known.question, score, lines)),
+        woven([*head, *behind][:room]),
         known.sample.x,
         _estimates(fits, known.posterior, learnt, judged, rng("estimate")),
         *_gain(fits, known.question, learnt, [line.position for line in lines[:size]], rng("second fit")),
@@ -175,48 +183,18 @@ class _Fits:
 # ---- the queue -----------------------------------------------------------------------------------------------------
 
 
-def _first(
-    pool: Pool, targets: Targets, free: np.ndarray, room: int, ahead: int, done: list[int], rng: np.random.Generator
-) -> list[Line]:
-    """Questions before there is a model: typical ones first, far from each other, then any."""
-    places = np.flatnonzero(free)
-    head = places[:0]
-    if ahead:
-        head = first_questions(pool, targets, places, ahead, done=np.array(done, np.intp), rng=rng)
-    rest = rng.permutation(np.setdiff1d(places, head))[: room - ahead]
-    return [Line(int(position)) for position in [*head, *rest]]
-
-
 def _ranked(
-    question: Question,
-    score: Any,
-    free: np.ndarray,
-    room: int,
-    ahead: int,
-    cost: np.ndarray | None,
-    rng: np.random.Generator,
-    engine: Any,
+    known: Knowledge, score: Any, free: np.ndarray, room: int, ahead: int, rng: np.random.Generator
 ) -> list[Line]:
-    """The best questions by score (per cost); those `ahead` chosen jointly where the score is EPIG."""
-    if room == 0:
-        return []
-    taken = int((~free[question.asked]).sum())
-    if cost is None:
-        positions, worth = best_items(question, score, max(room, SHORTLIST) + taken, engine=engine)
-        if (flat := flat_warning(question, score, worth)) is not None:
-            warnings.warn(flat, stacklevel=2)
-    else:
-        positions, worth = question.asked, score_items(question, score) / cost[question.asked]
-    order = question.order(positions, worth)
-    order = order[free[positions[order]]][: max(room, SHORTLIST)]
-    positions, worth = positions[order], worth[order]
-    head = np.arange(ahead)
-    if isinstance(score, Weighted) or score in ("epig", "auto"):
-        few = slice(0, max(SHORTLIST, 4 * ahead))
-        given = Candidates(worth[few], question.predict(positions[few]), *batch_targets(question, score))
-        head = select("joint", given, ahead, rng=rng)
-    behind = np.setdiff1d(np.arange(len(positions)), head)[: room - ahead]  # in the order of their worth
-    return [Line(int(positions[i]), float(worth[i])) for i in [*head, *behind]]
+    """The best questions by score; those `ahead` chosen as a learner would choose a batch."""
+    batch = "joint" if isinstance(score, Weighted) or score in ("epig", "auto") else "top"
+    head = known.choose(score, batch, ahead, free=free, pending=(), rng=rng) if ahead else []
+    if (flat := known.flat_warning(score)) is not None:
+        warnings.warn(flat, stacklevel=2)
+    taken = {position for position, _ in head}
+    behind = zip(*known.best(score, free, room), strict=True)
+    rest = [Line(int(position), float(worth)) for position, worth in behind if position not in taken]
+    return [*(Line(*each) for each in head), *rest][:room]
 
 
 def _explained(question: Question, score: Any, lines: list[Line]) -> list[Line]:

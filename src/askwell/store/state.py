@@ -29,7 +29,6 @@ class State:
     pending: Mapping[str, Pending] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # item -> reason
     changes: int = 0  # labels and withdrawals: what a model is fitted to changes with each
-    questions: int = 0  # asked so far; one taken over from a dead session counts once
     told: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)  # item -> (key, label), not withdrawn
 
 
@@ -47,7 +46,7 @@ def fold(state: State, records: Iterable[Record]) -> State:
     >>> state.pending, state.labels
     ({}, {'7': 'cat'})
     """
-    seq, settings, changes, questions = state.seq, state.settings, state.changes, state.questions
+    seq, settings, changes = state.seq, state.settings, state.changes
     labels, pending, skipped = dict(state.labels), dict(state.pending), dict(state.skipped)
     told = dict(state.told)
     for record in records:
@@ -55,7 +54,6 @@ def fold(state: State, records: Iterable[Record]) -> State:
         if record.kind == "run":
             settings = record.body
         elif record.kind == "question":
-            questions += not record.body.get("again", False)
             pending[item] = Pending(str(record.body["session"]), record.body.get("score"))
         elif record.kind == "label":
             labels[item] = record.body["label"]
@@ -75,4 +73,4 @@ def fold(state: State, records: Iterable[Record]) -> State:
             pending.pop(item, None)
         if record.kind == "label":
             skipped.pop(item, None)
-    return State(seq, settings, labels, pending, skipped, changes, questions, told)
+    return State(seq, settings, labels, pending, skipped, changes, told)

@@ -94,7 +94,7 @@ function meter(share) {
 export function showWhy(task, place) {
   if (!task.why.length) {
     const text = task.score === null
-      ? "No model chose it: it comes in a random order, or spread over the pool or near the targets, until the first model is ready."
+      ? "No model chose it: it comes in a random order, or spread over the pool or near the targets, until there is a model and every class was seen."
       : "It was chosen for what its label tells about the targets as a whole; no single one stands out.";
     place.replaceChildren(element("h2", {}, "Why this item?"), element("p", {}, text));
     return;
