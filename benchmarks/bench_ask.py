@@ -15,7 +15,7 @@ import askwell
 from askwell.models.forest import forest
 from askwell.models.linear import LinearModel
 from askwell.models.protocol import fit_model
-from askwell.scoring import Question, best_items
+from askwell.scoring import Search, best_items
 from askwell.seeds import rng_for
 from benchmarks.measure import Row, in_child, interleaved, row, timed
 
@@ -56,7 +56,7 @@ def ask(model: Any, classes: int, candidates: int) -> Any:
     """The 20 best candidates of a model that has just been fitted."""
     x, y, labelled = _problem(classes, candidates)
     fitted = fit_model(model, x[labelled], y[labelled], rng=rng_for(0, 0, "fit"), classes=list(range(classes)))
-    return best_items(Question(fitted, x[:candidates], x[-TARGETS:]), "epig", 20)
+    return best_items(Search(fitted, x[:candidates], x[-TARGETS:]), "epig", 20)
 
 
 def plain(classes: int, candidates: int) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from askwell.rows import open_rows
-from askwell.scoring import Question, Report, best_items
+from askwell.scoring import Report, Search, best_items
 from askwell.seeds import rng_for
 from benchmarks.measure import MIB, ROOT, Row, row
 
@@ -71,14 +71,14 @@ def linked_pool(folder: Path) -> Path:
     return place
 
 
-def question(pool: Path, model: str) -> Question:
+def question(pool: Path, model: str) -> Search:
     """Two classes that overlap, and targets that differ from the pool."""
     rng = rng_for(0, 0, "bench_scale labels")
     x = rng.standard_normal((LABELS, FEATURES), "f4")
     y = x[:, :10].sum(axis=1) + 2 * rng.normal(size=LABELS) > 0
     targets = rng.standard_normal((TARGETS, FEATURES), "f4") * 0.7 + 0.3
     fitted = _model(model).fit(x, y, rng=rng)
-    return Question(fitted, open_rows(pool), targets=targets)
+    return Search(fitted, open_rows(pool), targets=targets)
 
 
 def _model(name: str) -> Any:
@@ -97,7 +97,7 @@ def _model(name: str) -> Any:
 def found(*, pool: str, model: str, engine: str | None) -> dict[str, Any]:
     """The best of a pool, and what it took; in a process of its own."""
     asked = question(Path(pool), model)
-    best_items(Question(asked.posterior, np.zeros((9, FEATURES), "f4"), asked.targets), "epig", 3)  # all is loaded
+    best_items(Search(asked.posterior, np.zeros((9, FEATURES), "f4"), asked.targets), "epig", 3)  # all is loaded
     report, start = Report(), time.perf_counter()
     positions, scores = best_items(asked, "epig", BEST, engine=engine, report=report)
     took = time.perf_counter() - start

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from askwell.curves import Trace, curve, paired, summary
 from askwell.report.figures import dress
+from askwell.simulation.curves import Trace, curve, paired, summary
 from experiments.drawing import judged
 from experiments.figure import Figure, Setting
 from experiments.results import Results

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from askwell.curves import Difference, Trace, curve, paired, summary
 from askwell.report.figures import dress
 from askwell.report.styles import metric_name, score_name, scores_of, styles
+from askwell.simulation.curves import Difference, Trace, curve, paired, summary
 from experiments.results import Results
 
 __all__ = ["ahead", "comparable", "curve_panels", "curve_table", "judged"]

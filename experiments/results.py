@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from askwell.curves import Trace
+from askwell.simulation.curves import Trace
 
 __all__ = ["KEYS", "Job", "Results", "Row", "Runs", "read_results", "write_results"]
 
@@ -129,7 +129,7 @@ class Results:
         return list(dict.fromkeys(self[column].tolist()))
 
     def traces(self, setting: str, *, whole: bool = True) -> list[Trace]:
-        """The runs of a setting for `askwell.curves`; with `whole` only those that have gone as far as the farthest."""
+        """The runs of a setting, to compare curves; with `whole` only those that have gone as far as the farthest."""
         here = self.where(setting=setting)
         metrics = [name for name in here.columns if name not in (*KEYS, "labels")]
         traces = []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import askwell
-from askwell.knowledge import first_questions
+from askwell.acquire import first_questions
 from askwell.pool import Pool, as_pool
 from askwell.seeds import rng_for
 from askwell.targets import from_pool, given

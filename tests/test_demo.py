@@ -10,10 +10,10 @@ from rich.live import Live
 from sklearn.datasets import load_digits
 
 from askwell import demo
-from askwell.curves import Trace
 from askwell.demo import redundant_digits, run_demo
 from askwell.seeds import rng_for
-from askwell.simulate import Simulation
+from askwell.simulation import Simulation
+from askwell.simulation.curves import Trace
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -104,8 +104,8 @@ def test_a_question_is_given_again_until_it_is_answered_or_skipped(x):
 def test_asking_again_costs_no_fit_and_no_prediction(x, monkeypatch):
     learner = going(x)
     learner.ask(2)
-    monkeypatch.setattr("askwell.knowledge.fit_model", None)
-    monkeypatch.setattr("askwell.knowledge.best_items", None)
+    monkeypatch.setattr("askwell.acquire.fit_model", None)
+    monkeypatch.setattr("askwell.acquire.best_items", None)
     learner.ask(2)
     learner.ask(4)  # two more, of those already scored
 

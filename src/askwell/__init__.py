@@ -10,7 +10,7 @@ from askwell.information.categorical import bald, entropy, epig, least_confidenc
 from askwell.information.draws import epig_corrected, epig_error, epig_quadratic, signal
 from askwell.learner import Learner
 from askwell.models import as_model
-from askwell.simulate import simulate
+from askwell.simulation import simulate
 
 __all__ = [
     "Learner",

@@ -16,12 +16,12 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.curves import Trace, area
 from askwell.models.forest import forest
 from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
 from askwell.report.styles import score_name
 from askwell.seeds import rng_for
-from askwell.simulate import Simulation, simulate
+from askwell.simulation import Simulation, simulate
+from askwell.simulation.curves import Trace, area
 
 __all__ = ["RedundantDigits", "redundant_digits", "run_demo"]
 

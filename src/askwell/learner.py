@@ -8,16 +8,16 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.acquire import Explanation, Round, first_questions, is_start, new_round
 from askwell.acquisition import as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
-from askwell.knowledge import Explanation, Knowledge, first_questions, is_start, learn
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
 from askwell.pool import as_pool
-from askwell.scoring import Question
+from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.store import open_store
@@ -86,7 +86,7 @@ class Learner:
             None if class_weights is None else checked_class_weights(class_weights, score=score, classes=self._classes)
         )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
-        self._known: tuple[int, Knowledge] | None = None
+        self._known: tuple[int, Round] | None = None
         self._places: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
@@ -171,7 +171,7 @@ class Learner:
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
-        return _signal(self._knowledge(self._run.state()).question, warn=warn)
+        return _signal(self._knowledge(self._run.state()).search, warn=warn)
 
     # ---- what is known ----
 
@@ -249,15 +249,15 @@ class Learner:
             warnings.warn(flat, stacklevel=4)
         elif self._look and not hasattr(known.posterior, "epig"):  # one in closed form has no draws to be too few
             self._look = False
-            _signal(known.question, warn=True)
+            _signal(known.search, warn=True)
         return chosen
 
-    def _knowledge(self, state: State) -> Knowledge:
+    def _knowledge(self, state: State) -> Round:
         """What follows from the labels; the same one until they change."""
         if self._known is None or self._known[0] != state.changes:
             if not state.labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
-            knowledge = learn(
+            knowledge = new_round(
                 self._model,
                 self._pool,
                 self._targets,
@@ -322,8 +322,8 @@ def _fingerprint(ids: Sequence[Any]) -> str:
     return found.hexdigest()[:16]
 
 
-def _signal(question: Question, *, warn: bool) -> float:
-    return signal(question.predict(question.some(SOME)), question.target_probs, weights=question.weights, warn=warn)
+def _signal(search: Search, *, warn: bool) -> float:
+    return signal(search.predict(search.some(SOME)), search.target_probs, weights=search.weights, warn=warn)
 
 
 def _checked_classes(classes: Sequence[Any]) -> list[Any]:

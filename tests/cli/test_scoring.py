@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from askwell.cli import main
 from askwell.models.forest import forest
 from askwell.rows import open_rows
-from askwell.scoring import Question, best_items
+from askwell.scoring import Search, best_items
 from askwell.seeds import rng_for
 
 pa = pytest.importorskip("pyarrow")
@@ -45,7 +45,7 @@ def test_it_prints_the_best(folder, engine):
     rows = open_rows(folder / "pool", id="name")
     x, y = rows[np.arange(30)], np.where(rows[np.arange(30)].sum(axis=1) > 0, "yes", "no")
     posterior = forest(trees=100).fit(x, y.tolist(), rng=rng_for(0, 0, "fit"))
-    positions, _ = best_items(Question(posterior, rows, rows[np.arange(300, 350)]), "auto", 4)
+    positions, _ = best_items(Search(posterior, rows, rows[np.arange(300, 350)]), "auto", 4)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == rows.ids(positions)
     assert "400 rows" in done.stderr
 

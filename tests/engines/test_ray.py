@@ -14,7 +14,7 @@ import pytest
 
 from askwell.engines import Engine, Ray, as_engine
 from askwell.rows import open_rows
-from askwell.scoring import Question, best_items
+from askwell.scoring import Search, best_items
 
 cluster = pytest.importorskip("cluster")
 ray = pytest.importorskip("ray")
@@ -179,7 +179,7 @@ def pieces(tmp_path):
     numbers = np.arange(130.0)[:, None]
     for number in range(4):
         np.save(tmp_path / f"{number}.npy", numbers[25 * number : 25 * (number + 1)])
-    return lambda rows: Question(Fixed(130), open_rows(tmp_path, rows=rows), numbers[100:])
+    return lambda rows: Search(Fixed(130), open_rows(tmp_path, rows=rows), numbers[100:])
 
 
 # ---- deaths --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 import pytest
 
-from askwell.curves import Trace
+from askwell.simulation.curves import Trace
 from experiments.drawing import ahead, comparable, curve_panels, curve_table
 from experiments.results import Results
 

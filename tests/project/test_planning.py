@@ -5,8 +5,8 @@ import pytest
 from light_model import LightModel
 
 import askwell
+from askwell.acquire import new_round
 from askwell.acquisition import weighted
-from askwell.knowledge import learn
 from askwell.models.linear import LinearModel
 from askwell.pool import as_pool
 from askwell.project.planning import plan_round
@@ -34,9 +34,9 @@ def positions(found):
 
 def scores_of(labels, score="epig"):
     """EPIG of the whole pool under the plan's own posterior."""
-    known = learn(LightModel(), POOL, TARGETS, labels, classes=CLASSES, seed=3)
+    known = new_round(LightModel(), POOL, TARGETS, labels, classes=CLASSES, seed=3)
     scores = np.full(300, -np.inf)
-    scores[known.question.asked] = score_items(known.question, score)
+    scores[known.search.asked] = score_items(known.search, score)
     return scores, known
 
 
@@ -105,7 +105,7 @@ def test_costs_of_errors_rank_the_queue(score):
     assert positions(found)[:12] == [place for place, _ in ahead]
     first = found.queue[0]
     pairs = askwell.pairwise_epig(
-        known.question.predict([first.position]), known.question.target_probs, class_weights=[1, 30]
+        known.search.predict([first.position]), known.search.target_probs, class_weights=[1, 30]
     )[0]
     assert [nats for _, nats in first.informs] == pytest.approx(np.sort(pairs)[::-1][:6])
     assert positions(plan(labels, score=score, class_weights={"gone": 9, "up": 1})) == positions(
@@ -118,7 +118,7 @@ def test_the_head_names_the_targets_it_informs():
     _, known = scores_of(labels_of(range(20)))
     assert len(found.targets) == 40
     for line in found.queue[:30]:
-        pairs = askwell.pairwise_epig(known.question.predict([line.position]), known.question.target_probs)[0]
+        pairs = askwell.pairwise_epig(known.search.predict([line.position]), known.search.target_probs)[0]
         assert [nats for _, nats in line.informs] == pytest.approx(np.sort(pairs)[::-1][:6])
         assert [pairs[place] for place, _ in line.informs] == pytest.approx([nats for _, nats in line.informs])
     assert not any(line.informs for line in found.queue[30:])
@@ -254,8 +254,8 @@ def test_weighted_targets_count_by_their_weights():
 def test_signal_is_that_of_the_scores():
     labels = labels_of(range(20))
     _, known = scores_of(labels)
-    probs = known.question.predict(known.question.asked)
-    assert plan(labels).signal == pytest.approx(askwell.signal(probs, known.question.target_probs, warn=False))
+    probs = known.search.predict(known.search.asked)
+    assert plan(labels).signal == pytest.approx(askwell.signal(probs, known.search.target_probs, warn=False))
 
 
 def test_a_posterior_without_draws_to_speak_of():

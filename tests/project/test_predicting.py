@@ -33,13 +33,13 @@ def labelled(project, truth, count):
 def test_the_model_is_the_one_that_the_questions_come_from(mail, monkeypatch):
     project, _ = mail
     used = []
-    learn = planning.learn
+    new_round = planning.new_round
 
     def remembered(*given, **options):
-        used.append(learn(*given, **options))
+        used.append(new_round(*given, **options))
         return used[-1]
 
-    monkeypatch.setattr(planning, "learn", remembered)
+    monkeypatch.setattr(planning, "new_round", remembered)
     train_round(project)
     (knowledge,) = used
     here = predict_items(project, "pool")

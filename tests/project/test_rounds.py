@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from askwell.estimate.accuracy import judging_order
+from askwell.estimate.stopping import RULE
 from askwell.project import init_project, open_project
-from askwell.project.advice import RULE
-from askwell.project.estimate import judging_order
 from askwell.project.rounds import train_round
 from askwell.seeds import rng_for
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from askwell.curves import Curve, Difference
 from askwell.report.chart import LINE, curves_svg, intervals_svg
 from askwell.report.styles import styles
+from askwell.simulation.curves import Curve, Difference
 
 
 def drawn(labels, mean, error=0.0):

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from askwell.curves import Trace, curve
 from askwell.report import plot_curves
+from askwell.simulation.curves import Trace, curve
 
 RUNS = [
     Trace(
@@ -62,7 +62,7 @@ def test_matplotlib_is_loaded_late_and_left_alone():
     code = """
 import sys
 from askwell.report import plot_curves
-from askwell.curves import Trace
+from askwell.simulation.curves import Trace
 assert "matplotlib" not in sys.modules
 import matplotlib
 before = repr(matplotlib.rcParams.copy())  # looking one up by name could load pyplot, to find a backend

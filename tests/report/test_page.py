@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from askwell.curves import Trace, against_best, summary
 from askwell.report import Picture, Row, Tile, gallery, html_report
 from askwell.seeds import rng_for
-from askwell.simulate import Simulation
+from askwell.simulation import Simulation
+from askwell.simulation.curves import Trace, against_best, summary
 
 EVIL = "</style><script>alert('x')</script><img src=\"http://example.org/x.png\">"
 SETTINGS = {"model": "Forest(<100>)", "budget": 12, "classes": ["a", "b"], "versions": {"numpy": "2.4"}, "batch": None}

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from askwell.curves import Trace
 from askwell.report.styles import metric_name, score_name, scores_of, styles
+from askwell.simulation.curves import Trace
 
 MANY = ["random", "bald", "epig", "auto", "one", "two", "three", "four", "five"]
 

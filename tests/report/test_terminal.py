@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from askwell.curves import Trace
 from askwell.report import terminal_curves
 from askwell.report.terminal import DOTS
+from askwell.simulation.curves import Trace
 
 ANSI = re.compile(r"\x1b\[\d*m")
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from fixed_posterior import Fixed
 
-from askwell.scoring import Question
+from askwell.scoring import Search
 
 
 @pytest.fixture
-def question():
+def search():
     numbers = np.arange(130.0)[:, None]
-    return Question(Fixed(130), numbers[:100], targets=numbers[100:])
+    return Search(Fixed(130), numbers[:100], targets=numbers[100:])

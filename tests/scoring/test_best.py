@@ -12,29 +12,29 @@ from askwell.acquisition import SCORES
 from askwell.arrays import threads
 from askwell.models.linear import LinearModel
 from askwell.rows import BadRows, open_rows
-from askwell.scoring import Question, Report, best_items, score_items
-from askwell.scoring import question as asking
+from askwell.scoring import Report, Search, best_items, score_items
+from askwell.scoring import search as asking
 from askwell.seeds import rng_for
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-def test_best_items_are_what_sorting_all_scores_gives(monkeypatch, question, score):
-    whole = score_items(question, score)
+def test_best_items_are_what_sorting_all_scores_gives(monkeypatch, search, score):
+    whole = score_items(search, score)
     order = np.argsort(-whole, kind="stable")[:7]
-    positions, scores = best_items(question, score, 7)
+    positions, scores = best_items(search, score, 7)
     np.testing.assert_array_equal(positions, order)
     np.testing.assert_allclose(scores, whole[order], rtol=1e-9)
     monkeypatch.setattr(asking, "CHUNK_BYTES", 17 * 20 * 3 * 8)
-    np.testing.assert_array_equal(score_items(question, score), whole)
-    np.testing.assert_array_equal(best_items(question, score, 7)[0], order)
+    np.testing.assert_array_equal(score_items(search, score), whole)
+    np.testing.assert_array_equal(best_items(search, score, 7)[0], order)
 
 
-def test_votes_are_scored_as_anything_else(question):
-    probs = np.eye(3)[question.posterior.probs.argmax(axis=-1)]
-    question.posterior.probs = probs
-    positions, best = best_items(question, "epig", 5)
+def test_votes_are_scored_as_anything_else(search):
+    probs = np.eye(3)[search.posterior.probs.argmax(axis=-1)]
+    search.posterior.probs = probs
+    positions, best = best_items(search, "epig", 5)
     scores = np.asarray(askwell.epig(probs[:100], probs[100:]))
-    expected = question.order(np.arange(100), scores)[:5]
+    expected = search.order(np.arange(100), scores)[:5]
     np.testing.assert_array_equal(positions, expected)
     np.testing.assert_allclose(best, scores[expected], rtol=1e-12)
 
@@ -58,18 +58,18 @@ class Flat(Fixed):
 
 def tied(posterior, seed, rows=1000):
     numbers = np.arange(float(rows))[:, None]
-    return Question(posterior, numbers, targets=numbers[::50], rng=partial(rng_for, seed, 0))
+    return Search(posterior, numbers, targets=numbers[::50], rng=partial(rng_for, seed, 0))
 
 
 @pytest.mark.parametrize("score", ["epig", "bald", "entropy"])
 @pytest.mark.parametrize("kind", [Steps, Flat])
 def test_equal_scores_are_ordered_by_the_seed_alike_everywhere(monkeypatch, kind, score):
     posterior = kind(1000)
-    question = tied(posterior, seed=3)
-    scores = score_items(question, score)
-    expected = question.order(np.arange(1000), scores)[:37]
+    search = tied(posterior, seed=3)
+    scores = score_items(search, score)
+    expected = search.order(np.arange(1000), scores)[:37]
     assert len(np.unique(scores)) <= 100
-    np.testing.assert_array_equal(best_items(question, score, 37)[0], expected)
+    np.testing.assert_array_equal(best_items(search, score, 37)[0], expected)
     np.testing.assert_array_equal(best_items(tied(posterior, seed=3), score, 37, engine="local:2")[0], expected)
     monkeypatch.setattr(asking, "CHUNK_BYTES", 64 * 20 * 3 * 8)
     np.testing.assert_array_equal(best_items(tied(posterior, seed=3), score, 37)[0], expected)
@@ -89,7 +89,7 @@ def test_equal_scores_of_a_process_in_closed_form_are_ordered_by_the_seed_too():
     x = np.repeat(rng_for(0, 0, "copies").normal(size=(30, 2)), 20, axis=0)
     posterior = GPClassifier().fit(x[::60], [0, 1] * 5, rng=rng_for(0, 0, "fit"))
     found = [
-        best_items(Question(posterior, x, x[::40], rng=partial(rng_for, seed, 0)), "epig", 3)[0] for seed in range(3)
+        best_items(Search(posterior, x, x[::40], rng=partial(rng_for, seed, 0)), "epig", 3)[0] for seed in range(3)
     ]
     scores = posterior.epig(x, x[::40])
     for positions in found:
@@ -97,10 +97,10 @@ def test_equal_scores_of_a_process_in_closed_form_are_ordered_by_the_seed_too():
     assert len({tuple(positions) for positions in found}) == 3
 
 
-def test_weights_and_positions_count(question):
+def test_weights_and_positions_count(search):
     weights = np.arange(30.0)
-    some = Question(question.posterior, question.pool, question.targets, weights, np.array([5, 90, 7]))
-    probs = question.posterior.probs
+    some = Search(search.posterior, search.pool, search.targets, weights, np.array([5, 90, 7]))
+    probs = search.posterior.probs
     expected = askwell.epig(probs[[5, 90, 7]], probs[100:], weights=weights)
     np.testing.assert_allclose(score_items(some, "epig"), expected, rtol=1e-12)
     positions, _ = best_items(some, "epig", 2)
@@ -112,13 +112,13 @@ def test_a_posterior_that_knows_epig_without_draws_is_asked_for_it():
 
     x = rng_for(0, 0, "exact").normal(size=(60, 2))
     posterior = GPClassifier().fit(x[:10], (x[:10, 0] > 0).tolist(), rng=rng_for(0, 0, "fit"))
-    question = Question(posterior, x[10:50], targets=x[50:])
-    scores = score_items(question, "epig")
+    search = Search(posterior, x[10:50], targets=x[50:])
+    scores = score_items(search, "epig")
     np.testing.assert_array_equal(scores, posterior.epig(x[10:50], x[50:]))
-    positions, best = best_items(question, "epig", 4)
+    positions, best = best_items(search, "epig", 4)
     np.testing.assert_array_equal(positions, np.argsort(-scores, kind="stable")[:4])
     np.testing.assert_allclose(best, scores[positions], rtol=1e-9)
-    assert len(best_items(question, "epig", 100)[0]) == 40
+    assert len(best_items(search, "epig", 100)[0]) == 40
 
 
 def test_auto_of_a_posterior_that_knows_epig_without_draws():
@@ -127,12 +127,12 @@ def test_auto_of_a_posterior_that_knows_epig_without_draws():
 
     x = rng_for(0, 0, "exact").normal(size=(60, 2))
     posterior = GPClassifier().fit(x[:10], (x[:10, 0] > 0).tolist(), rng=rng_for(0, 0, "fit"))
-    question = Question(posterior, x[10:50], targets=x[50:])
+    search = Search(posterior, x[10:50], targets=x[50:])
     means, of_targets = posterior.predict_proba(x[10:50]), posterior.predict_proba(x[50:])
     opened = open_weights(of_targets[:, None])
     expected = (1 - np.abs(means[:, 1] - means[:, 0])) * posterior.epig(x[10:50], x[50:], weights=opened)
-    np.testing.assert_allclose(score_items(question, "auto"), expected, rtol=1e-9)
-    positions, best = best_items(question, "auto", 4)
+    np.testing.assert_allclose(score_items(search, "auto"), expected, rtol=1e-9)
+    positions, best = best_items(search, "auto", 4)
     np.testing.assert_array_equal(positions, np.argsort(-expected, kind="stable")[:4])
     np.testing.assert_allclose(best, expected[positions], rtol=1e-9)
 
@@ -141,13 +141,13 @@ def test_auto_of_a_posterior_that_knows_epig_without_draws():
 
 
 @pytest.fixture(params=["soft", "votes"])
-def sure(request, monkeypatch, question):
+def sure(request, monkeypatch, search):
     """Draws as they are, or sure of a class."""
     if request.param == "votes":
-        probs = question.posterior.probs
-        question.posterior.probs = np.eye(3)[probs.argmax(axis=2)]
+        probs = search.posterior.probs
+        search.posterior.probs = np.eye(3)[probs.argmax(axis=2)]
     monkeypatch.setattr(asking, "PIECE", 13)
-    return question
+    return search
 
 
 @pytest.mark.parametrize("engine", ["serial", "local:2"])
@@ -171,10 +171,10 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("rows", [7, 25, 1000])
 @pytest.mark.parametrize("engine", [None, "local:2"])
-def test_pools_in_files_are_as_good_as_arrays(question, files, rows, engine):
+def test_pools_in_files_are_as_good_as_arrays(search, files, rows, engine):
     free = np.setdiff1d(np.arange(100), [3, 50, *range(75, 100)])
-    here = best_items(Question(question.posterior, question.pool, question.targets, positions=free), "epig", 5)
-    in_files = Question(question.posterior, open_rows(files, rows=rows), question.targets, positions=free)
+    here = best_items(Search(search.posterior, search.pool, search.targets, positions=free), "epig", 5)
+    in_files = Search(search.posterior, open_rows(files, rows=rows), search.targets, positions=free)
     there = best_items(in_files, "epig", 5, engine=engine)
     np.testing.assert_array_equal(there[0], here[0])
     np.testing.assert_array_equal(there[1], here[1])
@@ -190,42 +190,42 @@ def test_a_linear_head_leaves_out_only_what_cannot_be_among_the_best(monkeypatch
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", x[3000 * number : 3000 * (number + 1)])
     targets = rng.normal(size=(20, 6)) + 1
-    scores = score_items(Question(posterior, x, targets), score)
-    positions, found = best_items(Question(posterior, open_rows(tmp_path), targets), score, 7, engine=engine)
+    scores = score_items(Search(posterior, x, targets), score)
+    positions, found = best_items(Search(posterior, open_rows(tmp_path), targets), score, 7, engine=engine)
     order = np.argsort(-scores, kind="stable")[:7]
     np.testing.assert_array_equal(positions, order)
     np.testing.assert_array_equal(found, scores[order])
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_one_thread_predicts_at_a_time_unless_the_posterior_says_more_may(question, files, monkeypatch, concurrent):
+def test_one_thread_predicts_at_a_time_unless_the_posterior_says_more_may(search, files, monkeypatch, concurrent):
     monkeypatch.setenv("ASKWELL_THREADS", "2")
     now, seen = [], []
 
     class Watched:
-        classes = question.posterior.classes
+        classes = search.posterior.classes
 
         def predict(self, x):
             now.append(x)
             time.sleep(0.2)
             seen.append((len(now), threads()))
             now.pop()
-            return question.posterior.predict(x)
+            return search.posterior.predict(x)
 
     posterior = Watched()
     posterior.concurrent = concurrent
-    in_files = Question(posterior, open_rows(files, rows=50), question.targets)
-    np.testing.assert_array_equal(best_items(in_files, "epig", 5)[0], best_items(question, "epig", 5)[0])
+    in_files = Search(posterior, open_rows(files, rows=50), search.targets)
+    np.testing.assert_array_equal(best_items(in_files, "epig", 5)[0], best_items(search, "epig", 5)[0])
     assert ((2, 1) in seen) == concurrent  # each of the two has one thread
     assert {number for number, _ in seen} == {1, 2} if concurrent else {1}
 
 
 @pytest.mark.parametrize("engine", [None, "serial"])
-def test_bad_pieces_stop_it_or_are_left_out_and_counted(question, files, engine):
+def test_bad_pieces_stop_it_or_are_left_out_and_counted(search, files, engine):
     spoilt = np.load(files / "1.npy")
     spoilt[3] = np.nan
     np.save(files / "1.npy", spoilt)
-    in_files = Question(question.posterior, open_rows(files, rows=25), question.targets)
+    in_files = Search(search.posterior, open_rows(files, rows=25), search.targets)
     with pytest.raises(BadRows, match=r"1\.npy, rows 0 to 24: row 28 of the pool has no finite number"):
         best_items(in_files, "epig", 5, engine=engine)
     report = Report()
@@ -236,20 +236,20 @@ def test_bad_pieces_stop_it_or_are_left_out_and_counted(question, files, engine)
 
 
 @pytest.mark.parametrize("engine", [None, "serial"])
-def test_a_screen_leaves_out_what_hardly_counts(monkeypatch, question, engine):
+def test_a_screen_leaves_out_what_hardly_counts(monkeypatch, search, engine):
     monkeypatch.setattr(asking, "PIECE", 13)
     report = Report()
-    positions, _ = best_items(question, "epig", 3, engine=engine, screen=0.3, report=report)
+    positions, _ = best_items(search, "epig", 3, engine=engine, screen=0.3, report=report)
     assert report.screened == 70
-    quadratic = score_items(question, "epig_quadratic")
+    quadratic = score_items(search, "epig_quadratic")
     passed = np.argsort(-quadratic)[:30]
-    scores = score_items(question, "epig")
+    scores = score_items(search, "epig")
     np.testing.assert_array_equal(positions, passed[np.argsort(-scores[passed], kind="stable")][:3])
     with pytest.raises(ValueError, match="screen must be a share"):
-        best_items(question, "epig", 3, screen=1.5)
+        best_items(search, "epig", 3, screen=1.5)
 
 
-def test_what_a_model_refuses_elsewhere_is_said_here(question):
-    question.posterior.probs = question.posterior.probs[:50]  # so that it does not know some inputs
+def test_what_a_model_refuses_elsewhere_is_said_here(search):
+    search.posterior.probs = search.posterior.probs[:50]  # so that it does not know some inputs
     with pytest.raises(RuntimeError, match="index"):
-        best_items(Question(question.posterior, np.arange(100.0)[:, None]), "bald", 3, engine="serial")
+        best_items(Search(search.posterior, np.arange(100.0)[:, None]), "bald", 3, engine="serial")

@@ -77,9 +77,9 @@ def test_costs_do_not_bring_the_order_of_the_pool_back():
 def test_small_pools_and_random_scores_say_nothing():
     learner = told(CONSTANT, labels=15, score="random")
     learner.ask(3)
-    question = learner._knowledge(learner._run.state()).question
-    _, best = best_items(question, "epig", 20)
-    assert flat_warning(question, "random", best) is None
-    assert flat_warning(question, "epig", best[:1]) is None
-    np.testing.assert_allclose(score_items(question, "epig"), best[0], rtol=1e-6)
-    assert "100%" in flat_warning(question, "epig", best)
+    search = learner._knowledge(learner._run.state()).search
+    _, best = best_items(search, "epig", 20)
+    assert flat_warning(search, "random", best) is None
+    assert flat_warning(search, "epig", best[:1]) is None
+    np.testing.assert_allclose(score_items(search, "epig"), best[0], rtol=1e-6)
+    assert "100%" in flat_warning(search, "epig", best)

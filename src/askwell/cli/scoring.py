@@ -59,11 +59,11 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
         if out and keep:
             raise ValueError("--out keeps what is found too: give --out or --keep, not both.")
         costs = by_class("--class-weights", asked["class_weights"], like="spam=1,fraud=50")
-        rows, question = _question(pool, asked)
-        ranked_by = _score(asked["name"], costs, question.posterior.classes)
+        rows, search = _question(pool, asked)
+        ranked_by = _score(asked["name"], costs, search.posterior.classes)
         report = Report()
         found, scores = best_items(
-            question,
+            search,
             ranked_by,
             asked["size"],
             engine=engine,
@@ -77,7 +77,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
             click.echo(f"{item}\t{value:.6g}")
         click.echo(_said(report, rows), err=True)
         # some of all pieces are looked at, which would stumble over those that were skipped
-        flat = None if report.skipped else flat_warning(question, ranked_by, scores)
+        flat = None if report.skipped else flat_warning(search, ranked_by, scores)
         if flat is not None:
             click.echo(f"Mind: {flat}", err=True)
 
@@ -86,7 +86,7 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     """The pool's rows, and the question what is worth asking of them."""
     from askwell.models.names import model_named
     from askwell.rows import open_rows
-    from askwell.scoring import Question
+    from askwell.scoring import Search
     from askwell.seeds import rng_for
     from askwell.tables import label_column, read_table
 
@@ -104,14 +104,14 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
     near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
     targets = _some(near, asked["most_targets"])
-    return rows, Question(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
+    return rows, Search(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
 
 
 def _some(rows: Any, most: int) -> np.ndarray:
     """At most so many rows, evenly spread over a few chunks of the files."""
-    from askwell.scoring import Question
+    from askwell.scoring import Search
 
-    found: np.ndarray = rows[Question(None, rows).some(most)]  # type: ignore[arg-type]
+    found: np.ndarray = rows[Search(None, rows).some(most)]  # type: ignore[arg-type]
     return found
 
 

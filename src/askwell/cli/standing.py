@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from askwell.curves import Trace
 from askwell.desk import Progress
 from askwell.desk.progress import has_model
 from askwell.report import terminal_curves
+from askwell.simulation.curves import Trace
 
 __all__ = ["standing_text"]
 

@@ -134,7 +134,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     where it was stopped.
     """
     from askwell.progress import lines
-    from askwell.simulate import simulate as run
+    from askwell.simulation import simulate as run
 
     folder = out if out is not None else Path(f"{data.stem}-simulation")
     again = command()

@@ -11,14 +11,14 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.acquire import Round, first_questions, is_start, new_round
 from askwell.acquisition import Weighted, weighted
+from askwell.estimate.accuracy import Estimate, cross_validated, held_out
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
-from askwell.knowledge import Knowledge, first_questions, is_start, learn
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
 from askwell.pool import Pool
-from askwell.project.estimate import Estimate, cross_validated, held_out
-from askwell.scoring import Question
+from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.targets import Targets, effective_size
 
@@ -124,19 +124,19 @@ def plan_round(
     if is_start(told):
         return Plan(woven(first))
     fits = _Fits(model, pool, classes)
-    known = learn(model, pool, targets, learnt, classes=classes, seed=seed, cost=cost, engine=engine)
+    known = new_round(model, pool, targets, learnt, classes=classes, seed=seed, cost=cost, engine=engine)
     score = weighted(score, class_weights, known.posterior.classes)
     lines = _ranked(known, score, free, room, ahead, rng("batch"))
     judged = {position: label for position, label in labels.items() if position in judging}
     head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
     taken = {line.position for line in head}
-    behind = [line for line in _explained(known.question, score, lines) if line.position not in taken]
+    behind = [line for line in _explained(known.search, score, lines) if line.position not in taken]
     return Plan(
         woven([*head, *behind][:room]),
         known.sample.x,
         _estimates(fits, known.posterior, learnt, judged, rng("estimate")),
-        *_gain(fits, known.question, learnt, [line.position for line in lines[:size]], rng("second fit")),
-        _signal(known.question),
+        *_gain(fits, known.search, learnt, [line.position for line in lines[:size]], rng("second fit")),
+        _signal(known.search),
         _change(fits, known, learnt, rng("earlier fit")),
     )
 
@@ -183,9 +183,7 @@ class _Fits:
 # ---- the queue -----------------------------------------------------------------------------------------------------
 
 
-def _ranked(
-    known: Knowledge, score: Any, free: np.ndarray, room: int, ahead: int, rng: np.random.Generator
-) -> list[Line]:
+def _ranked(known: Round, score: Any, free: np.ndarray, room: int, ahead: int, rng: np.random.Generator) -> list[Line]:
     """The best questions by score; those `ahead` chosen as a learner would choose a batch."""
     batch = "joint" if isinstance(score, Weighted) or score in ("epig", "auto") else "top"
     head = known.choose(score, batch, ahead, free=free, pending=(), rng=rng) if ahead else []
@@ -197,14 +195,14 @@ def _ranked(
     return [*(Line(*each) for each in head), *rest][:room]
 
 
-def _explained(question: Question, score: Any, lines: list[Line]) -> list[Line]:
+def _explained(search: Search, score: Any, lines: list[Line]) -> list[Line]:
     """The same questions; the first ones say which targets they inform most."""
     few = [line.position for line in lines[:EXPLAINED]]
     if not few:
         return lines
     costs = score.class_weights if isinstance(score, Weighted) else None
-    probs = question.predict(few)
-    pairs = np.asarray(pairwise_epig(probs, question.target_probs, class_weights=costs), np.float64)  # [n, m]
+    probs = search.predict(few)
+    pairs = np.asarray(pairwise_epig(probs, search.target_probs, class_weights=costs), np.float64)  # [n, m]
     best = np.argsort(-pairs, axis=1, kind="stable")[:, :INFORMED]
     return [
         Line(line.position, line.score, tuple((int(j), float(row[j])) for j in order))
@@ -238,7 +236,7 @@ def _estimates(
 
 
 def _gain(
-    fits: _Fits, question: Question, learnt: Mapping[int, Any], batch: list[int], rng: np.random.Generator
+    fits: _Fits, search: Search, learnt: Mapping[int, Any], batch: list[int], rng: np.random.Generator
 ) -> tuple[float | None, float | None]:
     """Corrected EPIG of the next batch, the mean of its questions, and its standard error.
 
@@ -246,33 +244,33 @@ def _gain(
     """
     if not batch:
         return 0.0, 0.0
-    x = question.items.take(batch)
-    if hasattr(question.posterior, "epig"):  # in closed form: no draws, no noise
-        return float(np.mean(question.posterior.epig(x, question.targets, weights=question.weights))), 0.0
+    x = search.items.take(batch)
+    if hasattr(search.posterior, "epig"):  # in closed form: no draws, no noise
+        return float(np.mean(search.posterior.epig(x, search.targets, weights=search.weights))), 0.0
     other = fits.fit(learnt, rng)
-    probs, target_probs = predicted(other, x), predicted(other, question.targets)
+    probs, target_probs = predicted(other, x), predicted(other, search.targets)
     if probs.shape[1] < 2:
         return None, None
-    gain = np.mean(epig_corrected(probs, target_probs, weights=question.weights))
+    gain = np.mean(epig_corrected(probs, target_probs, weights=search.weights))
     # The questions share the draws, so their errors do not average out.
-    return float(gain), float(np.mean(epig_error(probs, target_probs, weights=question.weights)))
+    return float(gain), float(np.mean(epig_error(probs, target_probs, weights=search.weights)))
 
 
-def _signal(question: Question) -> float | None:
-    some = question.asked[:: max(1, -(-len(question.asked) // SOME))]
-    if len(some) == 0 or hasattr(question.posterior, "epig") or np.asarray(question.target_probs).shape[1] < 2:
+def _signal(search: Search) -> float | None:
+    some = search.asked[:: max(1, -(-len(search.asked) // SOME))]
+    if len(some) == 0 or hasattr(search.posterior, "epig") or np.asarray(search.target_probs).shape[1] < 2:
         return None
-    ratio = signal(question.predict(some), question.target_probs, weights=question.weights, warn=False)
+    ratio = signal(search.predict(some), search.target_probs, weights=search.weights, warn=False)
     return ratio if np.isfinite(ratio) else None
 
 
-def _change(fits: _Fits, known: Knowledge, learnt: Mapping[int, Any], rng: np.random.Generator) -> Change | None:
+def _change(fits: _Fits, known: Round, learnt: Mapping[int, Any], rng: np.random.Generator) -> Change | None:
     """What the last 50 labels changed; None if there was no model before them."""
     before = dict(list(learnt.items())[:-BEFORE])
     if len(set(before.values())) < 2:
         return None
     earlier = mean_predict(fits.fit(before, rng), known.sample.x).argmax(axis=1)
-    belief = np.asarray(known.question.target_probs).mean(axis=1)  # [m, c]
+    belief = np.asarray(known.search.target_probs).mean(axis=1)  # [m, c]
     won = belief.max(axis=1) - belief[np.arange(len(belief)), earlier]
     weights = np.ones(len(belief)) if known.sample.weights is None else known.sample.weights
     changed = float(np.average(earlier != belief.argmax(axis=1), weights=weights))

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from askwell.curves import Curve, Difference
 from askwell.report.axes import Axis, apart, axis
 from askwell.report.styles import Style
+from askwell.simulation.curves import Curve, Difference
 
 __all__ = ["curves_svg", "intervals_svg"]
 

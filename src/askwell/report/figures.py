@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from askwell.curves import Trace, curve
 from askwell.report.styles import metric_name, scores_of, styles
+from askwell.simulation.curves import Trace, curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

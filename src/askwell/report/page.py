@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from askwell.acquisition import MEANINGS
-from askwell.curves import (
+from askwell.report.chart import curves_svg, intervals_svg
+from askwell.report.gallery import Picture
+from askwell.report.styles import Style, metric_name, score_name, scores_of, styles
+from askwell.simulation.curves import (
     LOWER_IS_BETTER,
     Difference,
     Standing,
@@ -18,12 +21,9 @@ from askwell.curves import (
     summary,
     verdict,
 )
-from askwell.report.chart import curves_svg, intervals_svg
-from askwell.report.gallery import Picture
-from askwell.report.styles import Style, metric_name, score_name, scores_of, styles
 
 if TYPE_CHECKING:
-    from askwell.simulate import Simulation
+    from askwell.simulation import Simulation
 
 __all__ = ["html_report"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from askwell.curves import Trace
+from askwell.simulation.curves import Trace
 
 __all__ = ["Style", "metric_name", "score_name", "scores_of", "styles"]
 

@@ -8,9 +8,9 @@ from typing import final
 
 import numpy as np
 
-from askwell.curves import Curve, Trace, curve
 from askwell.report.axes import Axis, apart, axis
 from askwell.report.styles import Style, metric_name, scores_of, styles
+from askwell.simulation.curves import Curve, Trace, curve
 
 __all__ = ["terminal_curves"]
 

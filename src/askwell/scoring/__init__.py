@@ -7,8 +7,8 @@
 >>> x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
 >>> posterior = askwell.as_model(RandomForestClassifier(50)).fit(x, y, rng=rng)
 >>> pool, around = rng.normal(size=(500, 2)), rng.normal(size=(20, 2))
->>> scores = score_items(Question(posterior, pool, around), "epig")
->>> best, _ = best_items(Question(posterior, pool, around), "epig", 3)
+>>> scores = score_items(Search(posterior, pool, around), "epig")
+>>> best, _ = best_items(Search(posterior, pool, around), "epig", 3)
 >>> bool((np.sort(scores)[::-1][:3] == scores[best]).all())
 True
 """
@@ -16,6 +16,6 @@ True
 from askwell.scoring.best import Report, best_items
 from askwell.scoring.flat import flat_warning
 from askwell.scoring.items import score_items
-from askwell.scoring.question import Question
+from askwell.scoring.search import Search
 
-__all__ = ["Question", "Report", "best_items", "flat_warning", "score_items"]
+__all__ = ["Report", "Search", "best_items", "flat_warning", "score_items"]

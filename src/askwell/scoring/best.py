@@ -21,9 +21,9 @@ from askwell.information.draws import epig_quadratic
 from askwell.information.votes import Votes
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
+from askwell.scoring.checkpoint import Kept, written
 from askwell.scoring.items import checked, exact, in_closed_form, need_targets, score_chunk, score_items
-from askwell.scoring.kept import Kept, written
-from askwell.scoring.question import Clock, Question
+from askwell.scoring.search import Clock, Search
 from askwell.workers import Fault, Tell
 
 __all__ = ["Report", "best_items", "fault_of"]
@@ -56,15 +56,15 @@ class Report:
 class _Best:
     """The best so far, in the question's order."""
 
-    def __init__(self, question: Question, size: int) -> None:
-        self.question, self.size, self.positions, self.scores = question, size, np.empty(0, np.intp), np.empty(0)
+    def __init__(self, search: Search, size: int) -> None:
+        self.search, self.size, self.positions, self.scores = search, size, np.empty(0, np.intp), np.empty(0)
 
     def add(self, positions: Any, scores: Any) -> None:
         """Some more; the same ones again change nothing."""
         places = np.append(self.positions, np.asarray(positions, np.intp))
         values = np.append(self.scores, np.asarray(scores, np.float64))
         places, first = np.unique(places, return_index=True)
-        order = self.question.order(places, values[first])[: self.size]
+        order = self.search.order(places, values[first])[: self.size]
         self.positions, self.scores = places[order], values[first][order]
 
     @property
@@ -74,7 +74,7 @@ class _Best:
 
 
 def best_items(
-    question: Question,
+    search: Search,
     score: Any,
     size: int,
     *,
@@ -87,7 +87,7 @@ def best_items(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(positions, scores) of the best `size` items, best first: what sorting all scores would give.
 
-    Items with equal scores come in an order that `question.rng` gives, the same on every engine. EPIG's best are found
+    Items with equal scores come in an order that `search.rng` gives, the same on every engine. EPIG's best are found
     without scoring everything (`top_epig`). Pieces of a pool in files are read one by one, the next while this one is
     scored. `engine` is where the pieces are worked on ("local", "ray", see `askwell.engines`), by default here; what is
     best so far goes along, and the answer is the same. `screen=0.1` scores only the tenth of the items whose quadratic
@@ -98,22 +98,22 @@ def best_items(
     if every and folder is None:
         raise ValueError("every needs a folder to write the scores to.")
     if score == "random":
-        scores = score_items(question, score)
-        order = question.order(question.asked, scores)[:size]
-        return question.asked[order], scores[order]
-    checked(question, score)
-    best, report = _Best(question, min(size, len(question))), report or Report()
-    in_files = isinstance(question.items.x, Rows)
+        scores = score_items(search, score)
+        order = search.order(search.asked, scores)[:size]
+        return search.asked[order], scores[order]
+    checked(search, score)
+    best, report = _Best(search, min(size, len(search))), report or Report()
+    in_files = isinstance(search.items.x, Rows)
     whole = engine is None and not in_files and folder is None
     shown = "scoring" if whole else ""
-    how = _How(score, best.size, _bar(question, screen), skip_bad, shown, folder if every else None)
+    how = _How(score, best.size, _bar(search, screen), skip_bad, shown, folder if every else None)
     about = {"score": str(score), "size": size, "screen": screen, "every": every, "skip_bad": skip_bad}
-    kept = None if folder is None else Kept(folder, question, about)
+    kept = None if folder is None else Kept(folder, search, about)
     done = {} if kept is None else kept.done()
     for message in done.values():
         best.add(message["positions"], message["scores"])
         report.add(message)
-    pieces = [slice(0, len(question))] if whole else question.pieces()
+    pieces = [slice(0, len(search))] if whole else search.pieces()
     jobs = [(piece.start, piece.stop) for piece in pieces if (piece.start, piece.stop) not in done]
 
     def told(place: int, message: dict[str, Any]) -> None:
@@ -124,10 +124,10 @@ def best_items(
         scored(message["rows"] + message["skipped"])
 
     rows = sum(stop - start for start, stop in jobs)
-    with steady(question.effort), counted(rows, label="" if whole else "scoring", unit="rows") as scored:
-        find = partial(_best_of, question, how)
+    with steady(search.effort), counted(rows, label="" if whole else "scoring", unit="rows") as scored:
+        find = partial(_best_of, search, how)
         if engine is None and in_files:
-            _side_by_side(question, find, jobs, told, best)
+            _side_by_side(search, find, jobs, told, best)
         elif engine is None:
             for place, job in enumerate(jobs):
                 find(job, partial(told, place), best.floor)
@@ -158,7 +158,7 @@ class _How:
 
 
 def _side_by_side(
-    question: Question,
+    search: Search,
     find: Callable[[tuple[int, int], Tell, float | None], None],
     jobs: Sequence[tuple[int, int]],
     told: Callable[[int, dict[str, Any]], None],
@@ -169,8 +169,8 @@ def _side_by_side(
     A thread does all of a piece's work alone, without waiting for others at each step. Only where a posterior does not
     say that several threads may predict at a time, one piece is scored after the other, with threads inside.
     """
-    apart, turn, x = bool(getattr(question.posterior, "concurrent", False)), threading.Lock(), question.items.x
-    _ = question.prepared  # here, not by each thread
+    apart, turn, x = bool(getattr(search.posterior, "concurrent", False)), threading.Lock(), search.items.x
+    _ = search.prepared  # here, not by each thread
 
     def one(job: tuple[int, int], floor: float | None) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
@@ -179,7 +179,7 @@ def _side_by_side(
                 find(job, messages.append, floor)
             return messages
         with contextlib.suppress(BadRows):  # said below, in its place
-            x[question.places(slice(job[0], job[0] + 1))]
+            x[search.places(slice(job[0], job[0] + 1))]
         with turn:
             find(job, messages.append, floor)
         return messages
@@ -202,18 +202,18 @@ def _side_by_side(
             raise
 
 
-def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, floor: float | None) -> None:
+def _best_of(search: Search, how: _How, job: tuple[int, int], tell: Tell, floor: float | None) -> None:
     """The best of a piece that reach the floor, told in one message."""
     span, clock = slice(*job), Clock()
     message: dict[str, Any] = {"positions": [], "scores": [], "rows": span.stop - span.start, "screened": 0}
     message |= {"skipped": 0, "why": [], "seconds": clock.seconds}
     try:
         if how.out is not None:
-            message |= _all_of(question, how, span, clock)
-        elif in_closed_form(question, how.score):
-            message |= _chosen(question, _exact_best(question, how.score, how.size, span, clock), how.size)
+            message |= _all_of(search, how, span, clock)
+        elif in_closed_form(search, how.score):
+            message |= _chosen(search, _exact_best(search, how.score, how.size, span, clock), how.size)
         else:
-            message |= _searched(question, how, span, clock, floor)
+            message |= _searched(search, how, span, clock, floor)
     except BadRows as fault:
         if not how.skip_bad:
             raise
@@ -221,8 +221,8 @@ def _best_of(question: Question, how: _How, job: tuple[int, int], tell: Tell, fl
     tell(message)
 
 
-def _chosen(question: Question, found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
-    best = _Best(question, size)
+def _chosen(search: Search, found: tuple[np.ndarray, np.ndarray], size: int) -> dict[str, Any]:
+    best = _Best(search, size)
     best.add(*found)
     return _told(best)
 
@@ -231,65 +231,65 @@ def _told(best: _Best) -> dict[str, Any]:
     return {"positions": best.positions.tolist(), "scores": best.scores.tolist()}
 
 
-def _all_of(question: Question, how: _How, span: slice, clock: Clock) -> dict[str, Any]:
+def _all_of(search: Search, how: _How, span: slice, clock: Clock) -> dict[str, Any]:
     """Every score, written."""
     assert how.out is not None
-    scores = score_items(question, how.score, piece=span, clock=clock)
-    positions, x = question.places(span), question.items.x
-    ids = x.ids(positions) if isinstance(x, Rows) else [question.items.ids[place] for place in positions]
+    scores = score_items(search, how.score, piece=span, clock=clock)
+    positions, x = search.places(span), search.items.x
+    ids = x.ids(positions) if isinstance(x, Rows) else [search.items.ids[place] for place in positions]
     with clock("write"):
         named = written(how.out, span.start, ids, positions, scores)
-    return named | _chosen(question, (positions, scores), how.size)
+    return named | _chosen(search, (positions, scores), how.size)
 
 
-def _searched(question: Question, how: _How, span: slice, clock: Clock, floor: float | None) -> dict[str, Any]:
+def _searched(search: Search, how: _How, span: slice, clock: Clock, floor: float | None) -> dict[str, Any]:
     """Those that can be among the best, chunk by chunk."""
-    best, screened = _Best(question, how.size), 0
+    best, screened = _Best(search, how.size), 0
 
     def least() -> float:
         return max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
 
     where: dict[str, Any] = {"piece": span, "shown": how.shown, "clock": clock}
     if how.score == "epig" and how.bar == -np.inf:
-        for positions, probs in question.promising(least, **where):
+        for positions, probs in search.promising(least, **where):
             with clock("score"):
-                best.add(*_best_epig(question, how.size, positions, probs, least()))
+                best.add(*_best_epig(search, how.size, positions, probs, least()))
         return _told(best)
     if how.score == "auto" and how.bar == -np.inf:
         # A margin is at most 1: what cannot reach the floor by EPIG about the open targets cannot at all.
-        for positions, probs in question.about_open.promising(least, **where):
+        for positions, probs in search.about_open.promising(least, **where):
             with clock("score"):
-                scores = score_chunk(question, "auto", span, probs)
+                scores = score_chunk(search, "auto", span, probs)
                 enough = _enough(scores, how.size)
                 best.add(positions[enough], scores[enough])
         return _told(best)
-    for part, probs in question.chunks(**where, votes=how.bar == -np.inf and takes_votes(how.score)):
+    for part, probs in search.chunks(**where, votes=how.bar == -np.inf and takes_votes(how.score)):
         with clock("score"):
-            positions = question.places(part)
+            positions = search.places(part)
             if how.bar > -np.inf:
-                keep = _kept(question, probs, how.bar)
+                keep = _kept(search, probs, how.bar)
                 screened += len(probs) - len(keep)
                 positions, probs = positions[keep], probs[keep]
             if len(probs) == 0:
                 continue
             if how.score == "epig":
-                best.add(*_best_epig(question, how.size, positions, probs, least()))
+                best.add(*_best_epig(search, how.size, positions, probs, least()))
                 continue
-            scores = score_chunk(question, how.score, part, probs)
+            scores = score_chunk(search, how.score, part, probs)
             enough = _enough(scores, how.size)
             best.add(positions[enough], scores[enough])
     return _told(best) | {"screened": screened}
 
 
 def _best_epig(
-    question: Question, size: int, positions: np.ndarray, probs: np.ndarray | Votes, floor: float
+    search: Search, size: int, positions: np.ndarray, probs: np.ndarray | Votes, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(positions, scores) of the best, and of all that score as much as the last of them.
 
     One more than is wanted says whether there are such; then those that reach this score are looked for once more.
     """
-    fixed: dict[str, Any] = {"weights": question.weights, "prepared": question.prepared}
-    few, targets = min(size + 1, len(probs)), question.target_beliefs
+    fixed: dict[str, Any] = {"weights": search.weights, "prepared": search.prepared}
+    few, targets = min(size + 1, len(probs)), search.target_beliefs
     index, found = top_epig(probs, targets, few, floor=floor, **fixed)
     if len(found) > size > 0 and found[size] == found[size - 1]:
         index, found = top_epig(probs, targets, len(probs), floor=float(found[size]), **fixed)
@@ -304,37 +304,35 @@ def _enough(scores: np.ndarray, size: int) -> np.ndarray:
     return enough
 
 
-def _exact_best(question: Question, score: str, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+def _exact_best(search: Search, score: str, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
-    need_targets(question, score)
-    places, posterior = question.places(span), question.posterior
+    need_targets(search, score)
+    places, posterior = search.places(span), search.posterior
     if score == "auto" or not hasattr(posterior, "top_epig"):
-        return places, exact(question, score, places)
+        return places, exact(search, score, places)
     with clock("read"):
-        x = question.items.take(places)
+        x = search.items.take(places)
     with clock("score"):
         most = min(size + 1, len(places))
-        index, found = posterior.top_epig(x, question.targets, most, weights=question.weights)
+        index, found = posterior.top_epig(x, search.targets, most, weights=search.weights)
         while most < len(places) and size > 0 and found[-1] == found[size - 1]:  # more may be equal to the last
             most = min(8 * most, len(places))
-            index, found = posterior.top_epig(x, question.targets, most, weights=question.weights)
+            index, found = posterior.top_epig(x, search.targets, most, weights=search.weights)
     return places[index], np.asarray(found, np.float64)
 
 
-def _bar(question: Question, screen: float | None) -> float:
+def _bar(search: Search, screen: float | None) -> float:
     """The quadratic score that a share of the pool reaches, by some of its items: the same however it is cut up."""
     if screen is None:
         return -np.inf
     if not 0 < screen <= 1:
         raise ValueError(f"screen must be a share above 0 and at most 1, but it is {screen}.")
-    need_targets(question, "epig_quadratic")
-    scores = epig_quadratic(
-        question.predict(question.some(SCREENED_BY)), question.target_probs, weights=question.weights
-    )
+    need_targets(search, "epig_quadratic")
+    scores = epig_quadratic(search.predict(search.some(SCREENED_BY)), search.target_probs, weights=search.weights)
     return float(np.quantile(np.asarray(scores), 1 - screen))
 
 
-def _kept(question: Question, probs: np.ndarray, bar: float) -> np.ndarray:
+def _kept(search: Search, probs: np.ndarray, bar: float) -> np.ndarray:
     """The places of items that pass the screen."""
-    scores = epig_quadratic(probs, question.target_probs, weights=question.weights)
+    scores = epig_quadratic(probs, search.target_probs, weights=search.weights)
     return np.flatnonzero(np.asarray(scores) >= bar)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from askwell.scoring.items import score_items
-from askwell.scoring.question import Question
+from askwell.scoring.search import Search
 
 __all__ = ["HEAD", "flat_warning"]
 
@@ -17,15 +17,15 @@ ALIKE = 1e-6  # relative difference of scores that are the same but for rounding
 NOTHING = 1e-9  # nats
 
 
-def flat_warning(question: Question, score: Any, best: np.ndarray) -> str | None:
+def flat_warning(search: Search, score: Any, best: np.ndarray) -> str | None:
     """What to say where most items have the highest score, so that the seed decides what is asked; None elsewhere.
 
     `best` are the highest scores, best first, of at least `HEAD` items if there are as many. Where they differ nothing
     more is done; else some items of the whole pool are scored.
     """
-    if score == "random" or len(question) < HEAD or len(best) < 2 or not _alike(best[:HEAD], best[0]).all():
+    if score == "random" or len(search) < HEAD or len(best) < 2 or not _alike(best[:HEAD], best[0]).all():
         return None
-    some = dataclasses.replace(question, positions=question.some(SOME))
+    some = dataclasses.replace(search, positions=search.some(SOME))
     share = float(_alike(score_items(some, score), best[0]).mean())
     if share < MOST:
         return None

@@ -8,39 +8,37 @@ from askwell.acquisition import as_score, needs_targets, open_weights, takes_vot
 from askwell.compiling import steady
 from askwell.information.categorical import margin
 from askwell.information.votes import Votes
-from askwell.scoring.question import Clock, Question
+from askwell.scoring.search import Clock, Search
 
 __all__ = ["checked", "exact", "in_closed_form", "need_targets", "score_chunk", "score_items"]
 
 
-def score_items(
-    question: Question, score: Any, *, piece: slice | None = None, clock: Clock | None = None
-) -> np.ndarray:
-    """The score of each item that may be asked, or of a piece of them, float64 `[n]`, in the order of `question.asked`.
+def score_items(search: Search, score: Any, *, piece: slice | None = None, clock: Clock | None = None) -> np.ndarray:
+    """The score of each item that may be asked, or of a piece of them, float64 `[n]`, in the order of `search.asked`.
 
     Where the posterior knows EPIG without draws (a Gaussian process does), that is taken. Random numbers need no
     predictions.
     """
-    start, stop, _ = (piece or slice(None)).indices(len(question))
+    start, stop, _ = (piece or slice(None)).indices(len(search))
     if score == "random":
-        return question.rng("score").random(len(question))[start:stop]
-    if in_closed_form(question, score):
-        return exact(question, score, question.places(slice(start, stop)))
-    checked(question, score)
+        return search.rng("score").random(len(search))[start:stop]
+    if in_closed_form(search, score):
+        return exact(search, score, search.places(slice(start, stop)))
+    checked(search, score)
     clock, scores = clock or Clock(), np.empty(stop - start)
-    with steady(question.effort):
+    with steady(search.effort):
         shown = "" if piece else "scoring"
-        for span, probs in question.chunks(piece=piece, shown=shown, clock=clock, votes=takes_votes(score)):
+        for span, probs in search.chunks(piece=piece, shown=shown, clock=clock, votes=takes_votes(score)):
             with clock("score"):
-                scores[span.start - start : span.stop - start] = score_chunk(question, score, span, probs)
+                scores[span.start - start : span.stop - start] = score_chunk(search, score, span, probs)
     return scores
 
 
-def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray | Votes) -> np.ndarray:
+def score_chunk(search: Search, score: Any, span: slice, probs: np.ndarray | Votes) -> np.ndarray:
     """The scores of some items `[n]`, whose beliefs `[n, k, c]` are known."""
-    function, target_probs = checked(question, score)
-    rng = question.rng(f"score {span.start}")
-    found = np.asarray(function(probs, target_probs, weights=question.weights, rng=rng), np.float64)
+    function, target_probs = checked(search, score)
+    rng = search.rng(f"score {span.start}")
+    found = np.asarray(function(probs, target_probs, weights=search.weights, rng=rng), np.float64)
     if found.shape != (len(probs),):
         raise ValueError(f"score must give one number per candidate, [{len(probs)}], but it gave {found.shape}.")
     if np.isnan(found).any():
@@ -48,16 +46,16 @@ def score_chunk(question: Question, score: Any, span: slice, probs: np.ndarray |
     return found
 
 
-def in_closed_form(question: Question, score: Any) -> bool:
+def in_closed_form(search: Search, score: Any) -> bool:
     """Whether the posterior knows this score without draws."""
-    return score in ("epig", "auto") and hasattr(question.posterior, "epig")
+    return score in ("epig", "auto") and hasattr(search.posterior, "epig")
 
 
-def exact(question: Question, score: str, positions: np.ndarray) -> np.ndarray:
+def exact(search: Search, score: str, positions: np.ndarray) -> np.ndarray:
     """EPIG by the posterior's own closed form; for "auto" times the margin, about the targets that are open."""
-    need_targets(question, score)
-    posterior: Any = question.posterior
-    x, targets, weights = question.items.take(positions), question.targets, question.weights
+    need_targets(search, score)
+    posterior: Any = search.posterior
+    x, targets, weights = search.items.take(positions), search.targets, search.weights
     if score == "epig":
         return np.asarray(posterior.epig(x, targets, weights=weights), np.float64)
     here, there = (posterior.predict_proba(inputs)[:, None, :] for inputs in (x, targets))  # [n, 1, c], [m, 1, c]
@@ -65,17 +63,17 @@ def exact(question: Question, score: str, positions: np.ndarray) -> np.ndarray:
     return np.asarray(informed * margin(here), np.float64)
 
 
-def checked(question: Question, score: Any) -> tuple[Any, np.ndarray | Votes | None]:
+def checked(search: Search, score: Any) -> tuple[Any, np.ndarray | Votes | None]:
     """The score as a function, and what it is to know of the targets."""
     function, needed = as_score(score), needs_targets(score)
     if needed and isinstance(score, str):
-        need_targets(question, score)
+        need_targets(search, score)
     if not needed:
         return function, None
-    return function, question.target_beliefs if takes_votes(score) else question.target_probs
+    return function, search.target_beliefs if takes_votes(score) else search.target_probs
 
 
-def need_targets(question: Question, score: str) -> None:
+def need_targets(search: Search, score: str) -> None:
     """Refuse a question without targets."""
-    if question.targets is None:
+    if search.targets is None:
         raise ValueError(f"targets must be given for the score {score!r}: inputs like those the model will meet.")

@@ -22,7 +22,7 @@ from askwell.progress import track
 from askwell.rows import Rows
 from askwell.seeds import mixed, rng_for
 
-__all__ = ["Clock", "Question"]
+__all__ = ["Clock", "Search"]
 
 CHUNK_BYTES = 64 << 20  # of predictions at a time
 FILE_CHUNK_BYTES = 16 << 20  # where a thread each works on pieces of files: malloc gives so much again by itself
@@ -52,7 +52,7 @@ Chunks: TypeAlias = Iterator[tuple[slice, Any]]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Question:
+class Search:
     """What is asked of a pool: which of its items would tell this posterior most about these target inputs.
 
     `positions` are the items that may be asked (all, if None); `rng` gives the generator for a purpose, for scores that
@@ -105,12 +105,12 @@ class Question:
         return None if self.target_beliefs is None else np.asarray(self.target_beliefs)
 
     @cached_property
-    def about_open(self) -> "Question":
-        """The same question, where each target counts by how open its prediction is: what "auto" asks about."""
+    def about_open(self) -> "Search":
+        """The same search, where each target counts by how open its prediction is: what "auto" asks about."""
         assert self.target_beliefs is not None
         return dataclasses.replace(self, weights=open_weights(self.target_beliefs, weights=self.weights))
 
-    def about(self, score: Any) -> "Question":
+    def about(self, score: Any) -> "Search":
         """The question with the weights of targets that a score sees."""
         return self.about_open if score == "auto" and self.targets is not None else self
 

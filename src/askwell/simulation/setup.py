@@ -22,14 +22,14 @@ from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.targets import Targets, as_targets
 
-__all__ = ["Problem", "pose"]
+__all__ = ["Setup", "check_setup"]
 
 PACKAGES = ("askwell", "numpy", "scipy", "scikit-learn")
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Setup:
     """All that a run needs but its score and seed."""
 
     model: Callable[[int], Any]  # seed -> model
@@ -52,7 +52,7 @@ class Problem:
         return (start > 0) + math.ceil((self.limit - start) / self.size)
 
 
-def pose(
+def check_setup(
     model: Any,
     x: Any,
     y: Any,
@@ -67,8 +67,8 @@ def pose(
     classes: Sequence[Any] | None,
     batch: Any,
     ids: Iterable[Any] | None,
-) -> Problem:
-    """The problem that the arguments of `askwell.simulate` describe; refuses what cannot be run."""
+) -> Setup:
+    """The setup that the arguments of `askwell.simulate` describe; refuses what cannot be run."""
     by_seed = _model(model)
     labels = _labels("y", y)
     x, n = _inputs("x", x), len(labels)
@@ -98,7 +98,7 @@ def pose(
         "data": _fingerprint(x, labels, test_x, codes, None if targets is aim else targets),
         "versions": {name: version(name) for name in PACKAGES},
     }
-    return Problem(
+    return Setup(
         model=by_seed,
         pool=as_pool(x, ids=range(n)),
         labels=labels,

@@ -16,13 +16,13 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from askwell import curves
 from askwell.arrays import threads
-from askwell.curves import Curve, Difference, Standing, Trace
 from askwell.engines import Local, Serial, as_engine
-from askwell.problem import Problem, pose
 from askwell.progress import track
-from askwell.trial import Job, Step, read_steps, run_trial, trace_of, trial_file
+from askwell.simulation import curves
+from askwell.simulation.curves import Curve, Difference, Standing, Trace
+from askwell.simulation.runs import Job, Step, read_steps, run_file, run_one, trace_of
+from askwell.simulation.setup import Setup, check_setup
 from askwell.workers import Fault, work
 
 __all__ = ["Simulation", "simulate"]
@@ -41,19 +41,19 @@ class Simulation:
     folder: Path | None = None
 
     def curve(self, score: str, *, metric: str = "accuracy") -> Curve:
-        """Mean and standard error at each number of labels: `askwell.curves.curve`."""
+        """Mean and standard error at each number of labels: `askwell.simulation.curves.curve`."""
         return curves.curve(self.traces, score, metric=metric)
 
     def paired(self, a: str, b: str, *, metric: str = "accuracy", of: Literal["area", "final"] = "area") -> Difference:
-        """Score `a` minus score `b`, paired by seed: `askwell.curves.paired`."""
+        """Score `a` minus score `b`, paired by seed: `askwell.simulation.curves.paired`."""
         return curves.paired(self.traces, a, b, metric=metric, of=of)
 
     def summary(self, *, metric: str = "accuracy") -> list[Standing]:
-        """One row per score: `askwell.curves.summary`."""
+        """One row per score: `askwell.simulation.curves.summary`."""
         return curves.summary(self.traces, metric=metric)
 
     def verdict(self, *, metric: str = "accuracy") -> str:
-        """What can be said, in plain sentences: `askwell.curves.verdict`."""
+        """What can be said, in plain sentences: `askwell.simulation.curves.verdict`."""
         return curves.verdict(self.traces, metric=metric)
 
     def table(self, *, metric: str = "accuracy") -> str:
@@ -149,19 +149,19 @@ def simulate(
     >>> found.traces[0].labels, len(found.traces)
     ((4, 5, 6, 7, 8), 4)
     """
-    problem = pose(
+    setup = check_setup(
         model, x, y,
         test=test, targets=targets, scores=scores, initial=initial, budget=budget, seeds=seeds, size=size,
         classes=classes, batch=batch, ids=ids,
     )  # fmt: skip
-    jobs = [(score, seed) for seed in problem.starts for score in problem.scores]  # in turn: all scores advance
-    where, place = _where(processes, engine, folder), _opened(folder, problem.settings)
-    past = {job: read_steps(trial_file(place, job)) for job in jobs}
-    open_jobs = [job for job in jobs if len(past[job]) < problem.steps(job[1])]
+    jobs = [(score, seed) for seed in setup.starts for score in setup.scores]  # in turn: all scores advance
+    where, place = _where(processes, engine, folder), _opened(folder, setup.settings)
+    past = {job: read_steps(run_file(place, job)) for job in jobs}
+    open_jobs = [job for job in jobs if len(past[job]) < setup.steps(job[1])]
     try:
-        with closing(_Watch(problem, past, progress)) as watch:
+        with closing(_Watch(setup, past, progress)) as watch:
             faults = where(
-                partial(run_trial, problem, place),
+                partial(run_one, setup, place),
                 open_jobs,
                 told=lambda job, step: watch.told(open_jobs[job], step),
             )
@@ -169,15 +169,13 @@ def simulate(
         raise KeyboardInterrupt(f"stopped. {_kept(place)}") from None
     _raise(dict(zip(open_jobs, faults, strict=True)), past, place)
     found = {
-        (score, seed): read_steps(trial_file(place, (score, seed)))
-        for score in problem.scores
-        for seed in problem.starts
+        (score, seed): read_steps(run_file(place, (score, seed))) for score in setup.scores for seed in setup.starts
     }
     if folder is None:
         shutil.rmtree(place)
     _warn(found)
     traces = tuple(trace_of(job, steps) for job, steps in found.items())
-    return Simulation(traces, problem.settings, None if folder is None else place)
+    return Simulation(traces, setup.settings, None if folder is None else place)
 
 
 @final
@@ -185,10 +183,10 @@ class _Watch:
     """Who looks on while the runs go: a bar on a terminal, a function, or nobody."""
 
     def __init__(
-        self, problem: Problem, past: Mapping[Job, list[Step]], progress: Progress | Literal[False] | None
+        self, setup: Setup, past: Mapping[Job, list[Step]], progress: Progress | Literal[False] | None
     ) -> None:
         self._steps, self._progress = past, progress if callable(progress) else None
-        self._done, self._total = 0, sum(problem.steps(seed) for _, seed in past)
+        self._done, self._total = 0, sum(setup.steps(seed) for _, seed in past)
         self._bar = track(range(self._total), label="simulating") if progress is None else iter(())
         for job, steps in past.items():
             if steps:

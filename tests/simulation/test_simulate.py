@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from askwell.curves import Trace, paired, summary, verdict
 from askwell.seeds import rng_for
-from askwell.simulate import Simulation, simulate
+from askwell.simulation import Simulation, simulate
+from askwell.simulation.curves import Trace, paired, summary, verdict
 
 X = rng_for(0, 0, "simulate").normal(size=(140, 2))
 X[:70, 0] += 2.5

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askwell.project.advice import MORE, RULE, Point, forecast, points_of, rise, signs, stop_advice
-from askwell.project.estimate import wilson
+from askwell.estimate.accuracy import wilson
+from askwell.estimate.stopping import MORE, RULE, Point, forecast, points_of, rise, signs, stop_advice
 from askwell.seeds import rng_for
 
 
@@ -60,7 +60,7 @@ def test_the_interval_knows_that_held_out_labels_are_a_sample(m, redrawn):
 
 def test_for_one_exponent_it_is_weighted_regression(monkeypatch):
     """The loop-written twin: weights n, t - 3 degrees of freedom, residuals that go together."""
-    monkeypatch.setattr("askwell.project.advice.EXPONENTS", np.array([0.5]))
+    monkeypatch.setattr("askwell.estimate.stopping.EXPONENTS", np.array([0.5]))
     points = curve(0.9, 1.0, 0.5, counts=range(20, 120, 10), noise=0.02)
     n = np.array([point.labels for point in points], float)
     y = np.array([point.value for point in points])

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import stdtrit
 
-from askwell.project.estimate import wilson
+from askwell.estimate.accuracy import wilson
 
 __all__ = [
     "MORE",

@@ -16,13 +16,13 @@ from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.models.inputs import aligned, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.pool import Pool
-from askwell.scoring import Question, best_items, flat_warning, score_items
+from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.scoring.flat import HEAD
 from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets, given_inputs
 
-__all__ = ["Explanation", "Knowledge", "batch_targets", "first_questions", "is_start", "learn"]
+__all__ = ["Explanation", "Round", "batch_targets", "first_questions", "is_start", "new_round"]
 
 FIRST, FIRST_ROWS = 30, 1000  # first questions that are typical inputs, of so many that are looked at
 FIRST_EACH = 3  # first questions for each class: then classes that nobody has seen are no longer waited for
@@ -63,12 +63,12 @@ class Explanation:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class Round:
     """A posterior, the targets of this step, and what has been found out about the pool so far."""
 
     posterior: Posterior
     sample: Sample
-    question: Question
+    search: Search
     found: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores
     cost: np.ndarray | None = None  # [n] of the pool: what a label costs
     engine: Any = None  # where the best are looked for; here, if None
@@ -90,7 +90,7 @@ class Knowledge:
         candidates = Candidates(
             scores,
             self._beliefs(wanted, positions),
-            *(batch_targets(self.question, score) if wanted.targets else (None, None)),
+            *(batch_targets(self.search, score) if wanted.targets else (None, None)),
             self._beliefs(wanted, np.array(pending, np.intp)),
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
@@ -103,20 +103,20 @@ class Knowledge:
         if self.cost is not None:
             return None
         _, scores = self.found.get("best") or self.found.get("all") or ((), ())
-        return flat_warning(self.question, score, np.sort(scores)[::-1][:HEAD])
+        return flat_warning(self.search, score, np.sort(scores)[::-1][:HEAD])
 
     def explain(
         self, position: int, *, label: Any, size: int, class_weights: Mapping[Any, float] | None = None
     ) -> Explanation:
         """What an item's label would tell, and about which targets most."""
-        probs, target_probs = self.question.predict([position]), self.question.target_probs
-        weights, classes = self.question.weights, self.posterior.classes
+        probs, target_probs = self.search.predict([position]), self.search.target_probs
+        weights, classes = self.search.weights, self.posterior.classes
         costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
         pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)[0]
         opened = open_weights(target_probs, weights=weights, class_weights=costs)
         order = np.argsort(-pairs, kind="stable")[:size]
         return Explanation(
-            item=self.question.items.ids[position],
+            item=self.search.items.ids[position],
             label=label,
             belief=_named(classes, probs[0]),
             score=float(epig(probs, target_probs, weights=weights, class_weights=costs)[0]),
@@ -133,12 +133,12 @@ class Knowledge:
         """The best free items; found once with some to spare, since the next ones asked for will be among them."""
         positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
         if free[positions].sum() < min(size, free.sum()):
-            taken = int((~free[self.question.asked]).sum())
+            taken = int((~free[self.search.asked]).sum())
             if self.cost is None:
-                positions, scores = best_items(self.question, score, max(HEAD, 2 * size) + taken, engine=self.engine)
+                positions, scores = best_items(self.search, score, max(HEAD, 2 * size) + taken, engine=self.engine)
             else:
                 positions, scores = self._all(score, free)
-                order = self.question.order(positions, scores)
+                order = self.search.order(positions, scores)
                 positions, scores = positions[order], scores[order]
             self.found["best"] = positions, scores
         keep = np.flatnonzero(free[positions])[:size]
@@ -146,8 +146,8 @@ class Knowledge:
 
     def _all(self, score: Any, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if "all" not in self.found:
-            scores = score_items(self.question, score)
-            asked = self.question.asked
+            scores = score_items(self.search, score)
+            asked = self.search.asked
             self.found["all"] = asked, scores if self.cost is None else scores / self.cost[asked]
         positions, scores = self.found["all"]
         return positions[free[positions]], scores[free[positions]]
@@ -157,15 +157,15 @@ class Knowledge:
         if wanted.beliefs == "none" or len(positions) == 0:
             return None
         if wanted.beliefs == "draws":
-            return self.question.predict(positions)
-        part = dataclasses.replace(self.question, positions=positions)
+            return self.search.predict(positions)
+        part = dataclasses.replace(self.search, positions=positions)
         return np.concatenate([probs.mean(axis=1, keepdims=True) for _, probs in part.chunks(shown="predicting")])
 
     def _features(self, positions: np.ndarray) -> np.ndarray | None:
-        return _features(self.question.items.take(positions)) if len(positions) else None
+        return _features(self.search.items.take(positions)) if len(positions) else None
 
 
-def learn(
+def new_round(
     model: Model,
     pool: Pool,
     targets: Targets,
@@ -176,7 +176,7 @@ def learn(
     declared: bool = True,
     cost: np.ndarray | None = None,
     engine: Any = None,
-) -> Knowledge:
+) -> Round:
     """Fit the model to the labels, position -> label, and draw the targets of this step.
 
     What comes out follows from labels and seed alone, not from the order in which the labels were told. The classes are
@@ -195,15 +195,15 @@ def learn(
     sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(pool.x), by_name=True))
     unlabelled = np.ones(len(pool), bool)
     unlabelled[positions] = False
-    question = Question(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
-    return Knowledge(posterior, sample, question, {}, cost, engine)
+    search = Search(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
+    return Round(posterior, sample, search, {}, cost, engine)
 
 
-def batch_targets(question: Question, score: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+def batch_targets(search: Search, score: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
     """(beliefs `[m, k, c]`, weights `[m]`) of the targets that a batch chosen by this score is to inform together."""
-    if isinstance(score, Weighted) and question.target_probs is not None:
-        return score.batch_targets(question.target_probs, question.weights)
-    return question.target_probs, question.about(score).weights
+    if isinstance(score, Weighted) and search.target_probs is not None:
+        return score.batch_targets(search.target_probs, search.weights)
+    return search.target_probs, search.about(score).weights
 
 
 def is_start(labels: Sequence[Any], *, classes: Sequence[Any] = ()) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from fixed_posterior import Fixed
 
 from askwell.rows import open_rows
-from askwell.scoring import Question, Report, best_items, score_items
+from askwell.scoring import Report, Search, best_items, score_items
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -42,7 +42,7 @@ def files(tmp_path):
 
 
 def asked(files, posterior):
-    return Question(posterior, open_rows(files, rows=10), np.arange(100.0, 130.0)[:, None])
+    return Search(posterior, open_rows(files, rows=10), np.arange(100.0, 130.0)[:, None])
 
 
 def read(folder):
@@ -53,9 +53,9 @@ def read(folder):
 
 @pytest.mark.parametrize("engine", [None, "local:2"])
 def test_scores_of_all_items_are_written(tmp_path, files, engine):
-    question = asked(files, Fixed(130))
-    positions, scores = best_items(question, "epig", 4, engine=engine, folder=tmp_path / "out", every=True)
-    whole = score_items(question, "epig")
+    search = asked(files, Fixed(130))
+    positions, scores = best_items(search, "epig", 4, engine=engine, folder=tmp_path / "out", every=True)
+    whole = score_items(search, "epig")
     assert read(tmp_path / "out") == dict(enumerate(whole.tolist()))
     np.testing.assert_array_equal(positions, np.argsort(-whole, kind="stable")[:4])
     np.testing.assert_array_equal(scores, whole[positions])
@@ -91,7 +91,7 @@ def test_another_question_has_another_folder(tmp_path, files, other):
 DRIVER = """
 import sys
 from pathlib import Path
-from test_kept import Counting, asked
+from test_checkpoint import Counting, asked
 from askwell.scoring import best_items
 pool, marks, engine, out = sys.argv[1:]
 found = best_items(asked(pool, Counting(marks, 0.05)), "epig", 4, engine=engine, folder=Path(out))

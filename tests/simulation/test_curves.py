@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from posteriors import PROPERTY
 from scipy import stats
 
-from askwell.curves import (
+from askwell.seeds import rng_for
+from askwell.simulation.curves import (
     Trace,
     against_best,
     area,
@@ -24,7 +25,6 @@ from askwell.curves import (
     summary,
     verdict,
 )
-from askwell.seeds import rng_for
 
 
 def run(score, seed, values, *, labels=None, metric="accuracy"):

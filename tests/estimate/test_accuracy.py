@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from askwell.project.estimate import cross_validated, held_out, judging_order, stratified_folds, wilson
+from askwell.estimate.accuracy import cross_validated, held_out, judging_order, stratified_folds, wilson
 from askwell.seeds import rng_for
 
 # ---- Wilson's interval ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from light_model import LightModel
 
-from askwell.knowledge import first_questions, learn
+from askwell.acquire import first_questions, new_round
 from askwell.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
@@ -16,7 +16,7 @@ from askwell.targets import from_pool, given
 @pytest.fixture
 def known():
     x = rng_for(5, 0, "knowledge").normal(size=(300, 2))
-    return learn(
+    return new_round(
         LightModel(),
         as_pool(x),
         given(x[:30]),
@@ -33,15 +33,15 @@ def choose(known, batch, size, taken=(), pending=()):
 
 
 def test_top_is_the_order_of_the_scores(known):
-    scores = score_items(known.question, "epig")
-    order = known.question.asked[np.argsort(-scores, kind="stable")]
+    scores = score_items(known.search, "epig")
+    order = known.search.asked[np.argsort(-scores, kind="stable")]
     assert [place for place, _ in choose(known, "top", 6)] == order[:6].tolist()
     assert [place for place, _ in choose(known, "top", 3, taken=order[:200])] == order[200:203].tolist()
 
 
 def test_what_was_found_once_is_used_again(known, monkeypatch):
     first = choose(known, "top", 3)
-    monkeypatch.setattr("askwell.knowledge.best_items", None)
+    monkeypatch.setattr("askwell.acquire.best_items", None)
     again = choose(known, "top", 3, taken=[place for place, _ in first])
     assert not {place for place, _ in first} & {place for place, _ in again}
 
@@ -65,7 +65,7 @@ def test_a_copy_of_a_pending_question_is_not_asked():
         def predict(self, x):
             return np.eye(2)[(np.asarray(x) @ self.direction.T > 0).astype(int)]
 
-    known = learn(Sure(), pool, given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0)
+    known = new_round(Sure(), pool, given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0)
     free = np.ones(80, bool)
     free[[0, 1]] = False
     batch = [place for place, _ in known.choose("epig", "joint", 6, free=free, pending=[], rng=rng_for(0, 0, "b"))]

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.rows import Rows
-from askwell.scoring.question import Question
+from askwell.scoring.search import Search
 
 __all__ = ["Kept", "fingerprint", "written"]
 
@@ -24,9 +24,9 @@ class Kept:
     A file is written under another name and put in its place when it is whole, so that what is there is right.
     """
 
-    def __init__(self, folder: Path, question: Question, about: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, search: Search, about: Mapping[str, Any]) -> None:
         self._folder, self._pieces = folder, folder / "pieces"
-        known = {**about, "fingerprint": fingerprint(question)}
+        known = {**about, "fingerprint": fingerprint(search)}
         self._pieces.mkdir(parents=True, exist_ok=True)
         file = folder / ABOUT
         if not file.exists():
@@ -72,15 +72,15 @@ def _put(file: Path, data: bytes) -> None:
     os.replace(part, file)
 
 
-def fingerprint(question: Question) -> str:
+def fingerprint(search: Search) -> str:
     """Of posterior, targets and pool, by what is believed of some items."""
     found = hashlib.sha256()
-    for probs in (question.target_probs, question.predict(question.some(LOOKED_AT))):
+    for probs in (search.target_probs, search.predict(search.some(LOOKED_AT))):
         found.update(np.ascontiguousarray(probs).tobytes() if probs is not None else b"none")
-    x = question.items.x
-    found.update(repr([tuple(shard) for shard in x.shards] if isinstance(x, Rows) else len(question.items)).encode())
-    if question.positions is not None:
-        found.update(question.asked.tobytes())
+    x = search.items.x
+    found.update(repr([tuple(shard) for shard in x.shards] if isinstance(x, Rows) else len(search.items)).encode())
+    if search.positions is not None:
+        found.update(search.asked.tobytes())
     return found.hexdigest()[:16]
 
 

@@ -13,9 +13,9 @@ from sklearn import metrics as known_metrics
 from sklearn.ensemble import RandomForestClassifier
 
 from askwell.learner import Learner
-from askwell.problem import pose
 from askwell.seeds import rng_for
-from askwell.trial import metrics, read_steps, run_trial, trace_of, trial_file
+from askwell.simulation.runs import metrics, read_steps, run_file, run_one, trace_of
+from askwell.simulation.setup import check_setup
 
 X = rng_for(0, 0, "trial").normal(size=(90, 2))
 Y = np.where(X[:, 0] > 0, "right", "left")
@@ -27,14 +27,14 @@ def posed(**options):
         **{"seeds": [3], "size": 1, "classes": None, "batch": None, "ids": None},
         **options,
     }
-    return pose(given.pop("model", RandomForestClassifier(8)), X[:60], Y[:60], **given)
+    return check_setup(given.pop("model", RandomForestClassifier(8)), X[:60], Y[:60], **given)
 
 
-def run(problem, folder, score="epig", seed=3):
+def run(setup, folder, score="epig", seed=3):
     """The trace and the steps that were told."""
     told = []
-    run_trial(problem, folder, (score, seed), told.append)
-    return trace_of((score, seed), read_steps(trial_file(folder, (score, seed)))), told
+    run_one(setup, folder, (score, seed), told.append)
+    return trace_of((score, seed), read_steps(run_file(folder, (score, seed)))), told
 
 
 # ---- metrics -------------------------------------------------------------------------------------------------------
@@ -99,16 +99,16 @@ def test_a_run_is_a_learner_that_is_told_the_known_labels(tmp_path):
 )
 @pytest.mark.parametrize("score", ["epig", "random"])
 def test_a_run_goes_on_from_any_line(options, score, tmp_path):
-    problem = posed(**options)
-    whole, _ = run(problem, tmp_path, score)
-    lines = trial_file(tmp_path, (score, 3)).read_bytes().splitlines(keepends=True)
-    assert len(lines) == problem.steps(3)
+    setup = posed(**options)
+    whole, _ = run(setup, tmp_path, score)
+    lines = run_file(tmp_path, (score, 3)).read_bytes().splitlines(keepends=True)
+    assert len(lines) == setup.steps(3)
     for cut in range(1, len(lines)):
         folder = tmp_path / str(cut)
         folder.mkdir()
         torn = lines[cut][: 10 * cut]  # the next line was being written
-        trial_file(folder, (score, 3)).write_bytes(b"".join(lines[:cut]) + torn)
-        again, told = run(problem, folder, score)
+        run_file(folder, (score, 3)).write_bytes(b"".join(lines[:cut]) + torn)
+        again, told = run(setup, folder, score)
         assert again == whole
         assert len(told) == len(lines) - cut
 
@@ -156,7 +156,7 @@ def test_warnings_are_written_down_once_a_step(tmp_path):
 
 def test_a_line_that_was_written_twice_counts_once(tmp_path):
     whole, _ = run(posed(), tmp_path)
-    file = trial_file(tmp_path, ("epig", 3))
+    file = run_file(tmp_path, ("epig", 3))
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], lines[2], lines[1], *lines[3:]]))
     assert trace_of(("epig", 3), read_steps(file)) == whole
@@ -165,7 +165,7 @@ def test_a_line_that_was_written_twice_counts_once(tmp_path):
 @pytest.mark.parametrize("damage", [b"{}\n", b"nonsense\n", b'{"labels": 9, "asked": []}\n', b"\xff\xff\n", b"[]\n"])
 def test_a_damaged_file_is_refused_and_left_alone(damage, tmp_path):
     run(posed(), tmp_path)
-    file = trial_file(tmp_path, ("epig", 3))
+    file = run_file(tmp_path, ("epig", 3))
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], damage, *lines[1:]]))
     before = file.read_bytes()
@@ -176,7 +176,7 @@ def test_a_damaged_file_is_refused_and_left_alone(damage, tmp_path):
 
 def test_a_missing_line_is_seen(tmp_path):
     run(posed(), tmp_path)
-    file = trial_file(tmp_path, ("epig", 3))
+    file = run_file(tmp_path, ("epig", 3))
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     with pytest.raises(ValueError, match="line 3 is none"):
@@ -185,7 +185,7 @@ def test_a_missing_line_is_seen(tmp_path):
 
 def test_lines_are_json_that_others_can_read(tmp_path):
     run(posed(), tmp_path)
-    copy = shutil.copy(trial_file(tmp_path, ("epig", 3)), tmp_path / "copy")
+    copy = shutil.copy(run_file(tmp_path, ("epig", 3)), tmp_path / "copy")
     with open(copy, encoding="utf-8") as file:
         first = json.loads(file.readline())
     assert set(first) == {"labels", "asked", "metrics", "seconds"}

@@ -17,13 +17,13 @@ import numpy as np
 
 from askwell.arrays import spans, take
 from askwell.compiling import steady
-from askwell.curves import Trace
 from askwell.learner import Learner
 from askwell.models import as_model
 from askwell.models.inputs import count
-from askwell.problem import Problem
+from askwell.simulation.curves import Trace
+from askwell.simulation.setup import Setup
 
-__all__ = ["METRICS", "Job", "Step", "metrics", "read_steps", "run_trial", "trace_of", "trial_file"]
+__all__ = ["METRICS", "Job", "Step", "metrics", "read_steps", "run_file", "run_one", "trace_of"]
 
 Job = tuple[str, int]
 """(score, seed)."""
@@ -37,22 +37,22 @@ TEST_ROWS = 4096  # predicted at a time
 UNTOLD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # as Python has it by default
 
 
-def trial_file(folder: Path, job: Job) -> Path:
+def run_file(folder: Path, job: Job) -> Path:
     """Where a run is written.
 
-    >>> trial_file(Path("runs"), ("my/score", 3)).name
+    >>> run_file(Path("runs"), ("my/score", 3)).name
     'my%2Fscore-3.jsonl'
     """
     score, seed = job
     return folder / f"{quote(score, safe='')}-{seed}.jsonl"
 
 
-def run_trial(problem: Problem, folder: Path, job: Job, tell: Callable[[Step], None]) -> None:
+def run_one(setup: Setup, folder: Path, job: Job, tell: Callable[[Step], None]) -> None:
     """Do the steps of a run that have not been done yet; write down and tell each."""
-    file = trial_file(folder, job)
+    file = run_file(folder, job)
     past = read_steps(file)
     with steady(math.inf):  # the compiled loops from the first question on: a run must not depend on how long they took
-        for step in _steps(problem, job, past):
+        for step in _steps(setup, job, past):
             line = json.dumps(step) + "\n"
             with file.open("ab", buffering=0) as lines:
                 lines.write(line.encode())  # one write: a line is there or, at the very end of the file, torn
@@ -122,43 +122,43 @@ def _step(line: bytes) -> Step | None:
         return None
 
 
-def _steps(problem: Problem, job: Job, past: Sequence[Step]) -> Iterator[Step]:
+def _steps(setup: Setup, job: Job, past: Sequence[Step]) -> Iterator[Step]:
     """The steps after those that are past."""
-    learner, known = _learner(problem, job, past), past[-1]["labels"] if past else 0
-    start = list(problem.starts[job[1]])
+    learner, known = _learner(setup, job, past), past[-1]["labels"] if past else 0
+    start = list(setup.starts[job[1]])
     if past and start and past[0]["asked"] != start:
         raise ValueError("the run was begun with other initial labels. Give another folder, or the same initial=.")
-    while known < problem.limit:
+    while known < setup.limit:
         began = time.perf_counter()
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             first = known == 0 and start
-            asked = start if first else learner.ask(min(problem.size, problem.limit - known))
-            learner.tell(asked, [problem.labels[position] for position in asked])
+            asked = start if first else learner.ask(min(setup.size, setup.limit - known))
+            learner.tell(asked, [setup.labels[position] for position in asked])
             known += len(asked)
-            found = metrics(_predicted(learner, problem.test[0]), problem.test[1])
+            found = metrics(_predicted(learner, setup.test[0]), setup.test[1])
         step = {"labels": known, "asked": asked, "metrics": found, "seconds": time.perf_counter() - began}
-        if problem.ids is not None:
-            step["items"] = [problem.ids[position] for position in asked]
+        if setup.ids is not None:
+            step["items"] = [setup.ids[position] for position in asked]
         if told := _told(heard):
             step["warnings"] = told
         yield step
 
 
-def _learner(problem: Problem, job: Job, past: Sequence[Step]) -> Learner:
+def _learner(setup: Setup, job: Job, past: Sequence[Step]) -> Learner:
     """A learner that has been told what is past: what it asks follows from its labels alone."""
     score, seed = job
     learner = Learner(
-        as_model(problem.model(seed)),
-        problem.pool,
-        targets=problem.targets,
-        score=problem.scores[score],
-        classes=problem.classes,
+        as_model(setup.model(seed)),
+        setup.pool,
+        targets=setup.targets,
+        score=setup.scores[score],
+        classes=setup.classes,
         seed=seed,
-        batch=problem.batch,
+        batch=setup.batch,
     )
     asked = [position for step in past for position in step["asked"]]
-    learner.tell(asked, [problem.labels[position] for position in asked])
+    learner.tell(asked, [setup.labels[position] for position in asked])
     return learner
 
 

@@ -1,0 +1,5 @@
+"""How good the model is, what more labels would bring, and when to stop."""
+
+from askwell.estimate import accuracy, stopping
+
+__all__ = ["accuracy", "stopping"]
