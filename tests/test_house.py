@@ -244,3 +244,16 @@ def test_no_file_knows_the_machine_it_was_written_on():
         lines = data.decode("utf-8").splitlines()
         found += [f"{name}:{number}: {line}" for number, line in enumerate(lines, 1) if pattern.search(line)]
     assert not found, "\n".join(found)
+
+
+def test_shortcuts_of_a_posterior_are_asked_for_in_one_place():
+    """The optional methods of `FastPosterior` have one door, `models.protocol.shortcuts`."""
+    optional = {"predict_votes", "predict_above", "epig", "top_epig", "concurrent"}
+    asking = [
+        path.relative_to(SOURCE).as_posix()
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and dotted(node.func) in ("hasattr", "getattr")
+        if isinstance(node.args[1], ast.Constant) and node.args[1].value in optional
+    ]
+    assert {*asking} <= {"models/protocol.py"}

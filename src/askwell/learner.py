@@ -15,7 +15,7 @@ from askwell.engines import as_engine
 from askwell.information.draws import signal
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
-from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
+from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
 from askwell.pool import as_pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
@@ -247,7 +247,7 @@ class Learner:
         if flat is not None:
             self._look_flat = False
             warnings.warn(flat, stacklevel=4)
-        elif self._look and not hasattr(known.posterior, "epig"):  # one in closed form has no draws to be too few
+        elif self._look and shortcuts(known.posterior).epig is None:
             self._look = False
             _signal(known.search, warn=True)
         return chosen

@@ -20,6 +20,7 @@ from askwell.learner import Learner
 from askwell.models.forest import forest
 from askwell.models.gp import GPClassifier
 from askwell.models.linear import LinearModel
+from askwell.models.protocol import shortcuts
 from askwell.seeds import rng_for
 
 __all__ = ["compile_all", "main"]
@@ -37,8 +38,9 @@ def compile_all() -> None:
             posterior.predict(x[:1])  # one input goes another way than many
             probs = posterior.predict(x)
             _score(probs)
-            if hasattr(posterior, "predict_above") and (prepared := prepare(probs)) is not None:
-                posterior.predict_above(x, prepared.screen(1e-9))
+            above = shortcuts(posterior).predict_above
+            if above is not None and (prepared := prepare(probs)) is not None:
+                above(x, prepared.screen(1e-9))
     mark_compiled()
     _asked(GPClassifier(), x, x[:, 0] > 0)
     for classes in (2, 3):

@@ -17,8 +17,10 @@ from askwell.information.categorical import vote_shares
 from askwell.information.votes import Votes
 
 __all__ = [
+    "FastPosterior",
     "Model",
     "Posterior",
+    "Shortcuts",
     "beliefs",
     "check_classifies",
     "check_labels",
@@ -27,6 +29,7 @@ __all__ = [
     "fit_model",
     "mean_predict",
     "predicted",
+    "shortcuts",
     "spread",
     "takes",
 ]
@@ -42,6 +45,53 @@ class Posterior(Protocol):
 
     def predict(self, x: Any) -> Array:
         """Class probabilities `[n, k, c]` of n inputs under the k draws, the same draws in every call."""
+
+
+class FastPosterior(Posterior, Protocol):
+    """What a posterior may offer besides, each by itself: ways to the same answers that take less time or memory.
+
+    `shortcuts` is the only place that looks for them. A posterior with `epig` has no draws to be too few.
+    """
+
+    concurrent: bool  # whether several threads may call `predict` at once, each on one core
+
+    def predict_votes(self, x: Any) -> Votes | None:
+        """`predict(x)` as votes, where each draw is sure of its class; None where some draw is not."""
+
+    def predict_above(self, x: Any, screen: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of x that the screen lets through, their `predict`): those whose EPIG may be among the best."""
+
+    def epig(self, x: Any, targets: Any, *, weights: np.ndarray | None = None) -> np.ndarray:
+        """EPIG in closed form, `[n]`; there must be `predict_proba(x) [n, c]` then too, also in closed form."""
+
+    def top_epig(
+        self, x: Any, targets: Any, size: int, *, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, EPIG) of the `size` best in closed form, without those that cannot be among them."""
+
+
+@final
+@dataclass(frozen=True)
+class Shortcuts:
+    """The methods of `FastPosterior` that a posterior has; None is one that it has not."""
+
+    predict_votes: Callable[..., Any] | None
+    predict_above: Callable[..., Any] | None
+    epig: Callable[..., Any] | None
+    top_epig: Callable[..., Any] | None
+    concurrent: bool
+
+
+def shortcuts(posterior: Any) -> Shortcuts:
+    """What a posterior offers besides `predict`.
+
+    >>> class Plain:
+    ...     classes, predict = ("a", "b"), None
+    >>> shortcuts(Plain()).epig is None, shortcuts(Plain()).concurrent
+    (True, False)
+    """
+    methods = {name: getattr(posterior, name, None) for name in ("predict_votes", "predict_above", "epig", "top_epig")}
+    return Shortcuts(**methods, concurrent=bool(getattr(posterior, "concurrent", False)))
 
 
 @runtime_checkable
@@ -84,7 +134,8 @@ def predicted(posterior: Posterior, x: Any) -> np.ndarray:
 
 def beliefs(posterior: Posterior, x: Any) -> np.ndarray | Votes:
     """`predicted`, or the same as `Votes` where the posterior has `predict_votes(x)` and its draws are sure."""
-    votes = posterior.predict_votes(x) if hasattr(posterior, "predict_votes") else None
+    fast = shortcuts(posterior).predict_votes
+    votes = None if fast is None else fast(x)
     return predicted(posterior, x) if votes is None else votes
 
 

@@ -16,7 +16,7 @@ from askwell.acquisition import Weighted, weighted
 from askwell.estimate.accuracy import Estimate, cross_validated, held_out
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
-from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted
+from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted, shortcuts
 from askwell.pool import Pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
@@ -245,8 +245,8 @@ def _gain(
     if not batch:
         return 0.0, 0.0
     x = search.items.take(batch)
-    if hasattr(search.posterior, "epig"):  # in closed form: no draws, no noise
-        return float(np.mean(search.posterior.epig(x, search.targets, weights=search.weights))), 0.0
+    if (closed_form := shortcuts(search.posterior).epig) is not None:  # no draws, no noise
+        return float(np.mean(closed_form(x, search.targets, weights=search.weights))), 0.0
     other = fits.fit(learnt, rng)
     probs, target_probs = predicted(other, x), predicted(other, search.targets)
     if probs.shape[1] < 2:
@@ -258,7 +258,7 @@ def _gain(
 
 def _signal(search: Search) -> float | None:
     some = search.asked[:: max(1, -(-len(search.asked) // SOME))]
-    if len(some) == 0 or hasattr(search.posterior, "epig") or np.asarray(search.target_probs).shape[1] < 2:
+    if len(some) == 0 or shortcuts(search.posterior).epig or np.asarray(search.target_probs).shape[1] < 2:
         return None
     ratio = signal(search.predict(some), search.target_probs, weights=search.weights, warn=False)
     return ratio if np.isfinite(ratio) else None

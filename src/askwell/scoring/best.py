@@ -19,6 +19,7 @@ from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
 from askwell.information.votes import Votes
+from askwell.models.protocol import shortcuts
 from askwell.progress import counted
 from askwell.rows import BadRows, Rows
 from askwell.scoring.checkpoint import Kept, written
@@ -169,7 +170,7 @@ def _side_by_side(
     A thread does all of a piece's work alone, without waiting for others at each step. Only where a posterior does not
     say that several threads may predict at a time, one piece is scored after the other, with threads inside.
     """
-    apart, turn, x = bool(getattr(search.posterior, "concurrent", False)), threading.Lock(), search.items.x
+    apart, turn, x = shortcuts(search.posterior).concurrent, threading.Lock(), search.items.x
     _ = search.prepared  # here, not by each thread
 
     def one(job: tuple[int, int], floor: float | None) -> list[dict[str, Any]]:
@@ -307,17 +308,17 @@ def _enough(scores: np.ndarray, size: int) -> np.ndarray:
 def _exact_best(search: Search, score: str, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
     need_targets(search, score)
-    places, posterior = search.places(span), search.posterior
-    if score == "auto" or not hasattr(posterior, "top_epig"):
+    places, top = search.places(span), shortcuts(search.posterior).top_epig
+    if score == "auto" or top is None:
         return places, exact(search, score, places)
     with clock("read"):
         x = search.items.take(places)
     with clock("score"):
         most = min(size + 1, len(places))
-        index, found = posterior.top_epig(x, search.targets, most, weights=search.weights)
+        index, found = top(x, search.targets, most, weights=search.weights)
         while most < len(places) and size > 0 and found[-1] == found[size - 1]:  # more may be equal to the last
             most = min(8 * most, len(places))
-            index, found = posterior.top_epig(x, search.targets, most, weights=search.weights)
+            index, found = top(x, search.targets, most, weights=search.weights)
     return places[index], np.asarray(found, np.float64)
 
 

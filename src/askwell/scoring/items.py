@@ -8,6 +8,7 @@ from askwell.acquisition import as_score, needs_targets, open_weights, takes_vot
 from askwell.compiling import steady
 from askwell.information.categorical import margin
 from askwell.information.votes import Votes
+from askwell.models.protocol import shortcuts
 from askwell.scoring.search import Clock, Search
 
 __all__ = ["checked", "exact", "in_closed_form", "need_targets", "score_chunk", "score_items"]
@@ -48,7 +49,7 @@ def score_chunk(search: Search, score: Any, span: slice, probs: np.ndarray | Vot
 
 def in_closed_form(search: Search, score: Any) -> bool:
     """Whether the posterior knows this score without draws."""
-    return score in ("epig", "auto") and hasattr(search.posterior, "epig")
+    return score in ("epig", "auto") and shortcuts(search.posterior).epig is not None
 
 
 def exact(search: Search, score: str, positions: np.ndarray) -> np.ndarray:

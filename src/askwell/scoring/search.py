@@ -16,7 +16,7 @@ from askwell.arrays import spans, whole_power
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.plain import seconds
 from askwell.information.votes import Votes
-from askwell.models.protocol import Posterior, beliefs, predicted
+from askwell.models.protocol import Posterior, beliefs, predicted, shortcuts
 from askwell.pool import Pool, as_pool
 from askwell.progress import track
 from askwell.rows import Rows
@@ -183,7 +183,7 @@ class Search:
         A posterior with `predict_above(x, screen)` need not write down what it believes of those that cannot.
         """
         clock = clock or Clock()
-        above = getattr(self.posterior, "predict_above", None)
+        above = shortcuts(self.posterior).predict_above
         for span, x in self._inputs(piece, shown, clock, votes=True):
             with clock("predict"):
                 positions = self.places(span)
