@@ -1,16 +1,21 @@
 """The rules of the house that a machine can keep: names, sizes, pairs of file and test, who may import what."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 import types
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import askwell
+from askwell.acquisition import SCORES, ScoreName
+from askwell.selection import BATCHES, BatchName
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "askwell"
@@ -257,3 +262,22 @@ def test_shortcuts_of_a_posterior_are_asked_for_in_one_place():
         if isinstance(node.args[1], ast.Constant) and node.args[1].value in optional
     ]
     assert {*asking} <= {"models/protocol.py"}
+
+
+def test_names_that_editors_know_are_the_names_there_are():
+    assert {*get_args(ScoreName)} == {*SCORES}
+    assert {*get_args(BatchName)} == {*BATCHES}
+
+
+def test_a_wrong_name_is_an_error_in_the_editor(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import askwell\n"
+        "askwell.Learner(None, [[0.0]], score='epig', batch='joint')\n"
+        "askwell.Learner(None, [[0.0]], score='epgi')\n"
+        "askwell.Learner(None, [[0.0]], batch='join')\n"
+        "askwell.simulate(None, [[0.0]], [0], test=([[0.0]], [0]), scores=['epig', 'marign'])\n"
+    )
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, str(program)]
+    said = subprocess.run(mypy, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert re.findall(r"program.py:(\d+): error", said) == ["3", "4", "5"], said

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
     "SCORES",
     "WEIGHTED",
     "Score",
+    "ScoreName",
     "Weighted",
     "as_score",
     "auto",
@@ -127,6 +128,11 @@ _TARGETS: dict[str, Callable[..., Array]] = {
     "epig_quadratic": draws.epig_quadratic,
     "auto": auto,
 }
+
+ScoreName = Literal[
+    "auto", "epig", "epig_corrected", "epig_quadratic", "bald", "margin", "entropy", "least_confidence", "random"
+]
+"""The names of `SCORES`, for editors."""
 
 SCORES: Mapping[str, Score] = MappingProxyType(
     {

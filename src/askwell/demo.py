@@ -16,6 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell.acquisition import ScoreName
 from askwell.models.forest import forest
 from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
 from askwell.report.styles import score_name
@@ -27,7 +28,7 @@ __all__ = ["RedundantDigits", "redundant_digits", "run_demo"]
 
 TASK = (1, 7)
 CLASSES = ("1", "7", "neither")
-SCORES = ("random", "bald", "epig", "auto")
+SCORES: tuple[ScoreName, ...] = ("random", "bald", "epig", "auto")
 POOL, TARGETS, TEST = 80, 40, 59  # images of each digit; the last two of 1 and 7 only
 SHOWN = 24  # first questions in the report
 TITLE = "Which digits are worth a label?"

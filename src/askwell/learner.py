@@ -2,14 +2,14 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, final
 
 import numpy as np
 
 from askwell.acquire import Explanation, Round, first_questions, is_start, new_round
-from askwell.acquisition import as_score, checked_class_weights, weighted
+from askwell.acquisition import ScoreName, as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
 from askwell.engines import as_engine
 from askwell.information.draws import signal
@@ -19,7 +19,7 @@ from askwell.models.protocol import Posterior, check_classifies, check_labels, m
 from askwell.pool import as_pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
-from askwell.selection import as_batch
+from askwell.selection import BatchName, as_batch
 from askwell.store import open_store
 from askwell.store.records import Store
 from askwell.store.run import Entry, Run, id_of, text_of
@@ -66,11 +66,11 @@ class Learner:
         pool: Any,
         *,
         targets: Any = None,
-        score: Any = "auto",
+        score: ScoreName | Callable[..., Any] = "auto",
         classes: Sequence[Any] | None = None,
         seed: int = 0,
         store: str | Store | None = None,
-        batch: Any = None,
+        batch: BatchName | Callable[..., Any] | None = None,
         ids: Iterable[Any] | None = None,
         run: str = "main",
         engine: Any = None,

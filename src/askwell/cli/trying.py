@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -16,6 +16,9 @@ from askwell.acquisition import MEANINGS
 from askwell.cli.manners import command, names_in, plainly, whole_file, whole_number
 from askwell.seeds import rng_for
 from askwell.tables import Labelled, labelled
+
+if TYPE_CHECKING:
+    from askwell.acquisition import ScoreName
 
 __all__ = ["demo", "simulate"]
 
@@ -163,7 +166,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
                 task.y,
                 test=task.test,
                 targets=task.targets,
-                scores=names,
+                scores=cast("list[ScoreName]", names),
                 initial=options["initial"],
                 budget=budget,
                 seeds=range(seed, seed + seeds),

@@ -24,6 +24,7 @@ from askwell.selection.stochastic import power, softmax, softrank, top
 __all__ = [
     "BATCHES",
     "Batch",
+    "BatchName",
     "Candidates",
     "Wants",
     "as_batch",
@@ -44,6 +45,11 @@ __all__ = [
 ]
 
 SHORTLIST = 512
+
+BatchName = Literal[
+    "top", "power", "softmax", "softrank", "joint", "batchbald", "badge", "kcentre", "typiclust", "probcover"
+]
+"""The names of `BATCHES`, for editors."""
 
 BATCHES: Mapping[str, Batch] = MappingProxyType(
     {

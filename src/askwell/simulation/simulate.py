@@ -16,9 +16,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from askwell.acquisition import ScoreName
 from askwell.arrays import threads
 from askwell.engines import Local, Serial, as_engine
 from askwell.progress import track
+from askwell.selection import BatchName
 from askwell.simulation import curves
 from askwell.simulation.curves import Curve, Difference, Standing, Trace
 from askwell.simulation.runs import Job, Step, read_steps, run_file, run_one, trace_of
@@ -27,6 +29,7 @@ from askwell.workers import Fault, work
 
 __all__ = ["Simulation", "simulate"]
 
+AnyScore = ScoreName | Callable[..., Any]
 Progress = Callable[[int, int, dict[str, Any]], None]
 FREE = ("scores", "seeds")  # settings that may change from call to call in one folder: a run does not depend on them
 
@@ -110,13 +113,18 @@ def simulate(
     *,
     test: tuple[Any, Any],
     targets: Any = None,
-    scores: Iterable[Any] | Mapping[str, Any] = ("random", "margin", "epig", "auto"),
+    scores: Iterable[AnyScore] | Mapping[str, AnyScore] = (
+        "random",
+        "margin",
+        "epig",
+        "auto",
+    ),
     initial: int | Mapping[Any, int] | Callable[[np.random.Generator], Iterable[int]] = 2,
     budget: int = 100,
     seeds: Iterable[int] = range(5),
     size: int = 1,
     classes: Sequence[Any] | None = None,
-    batch: Any = None,
+    batch: BatchName | Callable[..., Any] | None = None,
     processes: int | None = None,
     engine: Any = None,
     folder: str | Path | None = None,
