@@ -66,8 +66,8 @@ def project(place, truth):
 
 def test_init_says_what_it_found_and_what_to_do(place, truth):
     found = fine("init", *INIT, "--targets", "traffic.csv", "--budget", 30, "--batch", 5, "--retrain-every", 5)
-    assert "pool: pool.csv, 80 items of kind text, shown by text\ntargets: traffic.csv, 20 items\n" in found
-    assert "classes: ham, spam\nmodel: linear; questions by auto, 5 at a time\n" in found
+    assert "pool: pool.csv, 80 items (text), showing text\ntargets: traffic.csv, 20 items\n" in found
+    assert "classes: ham, spam\nmodel: linear; acquisition function: auto; batch size: 5\n" in found
     assert found.endswith("Next: askwell serve p\n")
     text = (place / "p" / "askwell.toml").read_text()
     assert 'pool = "../pool.csv" ' in text
@@ -101,9 +101,9 @@ def test_costs_of_errors_are_kept_and_choose_the_questions(place, truth):
     from askwell.project import open_project
 
     found = fine("init", *INIT, "--label", "truth", "--class-weights", "spam=50")
-    assert "an error costs: ham 1, spam 50\n" in found
+    assert "class weights: ham 1, spam 50\n" in found
     file = place / "p" / "askwell.toml"
-    assert "[class_weights]  # what a wrong prediction of a class costs; 1 where nothing is said\n" in file.read_text()
+    assert "[class_weights]  # cost of a wrong prediction, per class; default: 1\n" in file.read_text()
     fine("rules", "p", "--rename", "spam=junk")
     with open_project("p") as project:
         project.desk()
