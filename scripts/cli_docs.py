@@ -11,11 +11,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 INTRODUCTION = """\
 # The command line
 
-This page is what the commands say themselves, written by `python scripts/cli_docs.py`. How tables are read is in
+This page is generated from the help texts by `python scripts/cli_docs.py`. How tables are read is described in
 [tables](tables.md).
 
-A refusal is one message that says what was wrong and what to try, with exit code 2, and leaves nothing behind. Ctrl-C
-ends with exit code 130 and keeps every finished step: the same command goes on from there.
+An error is one message that says what is wrong and what to try, with exit code 2; nothing is left half done. Ctrl-C
+stops with exit code 130 and keeps every finished step: run the same command to resume.
 """
 
 

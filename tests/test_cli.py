@@ -83,7 +83,7 @@ def test_a_simulation_is_told_shown_and_written(folder):
     assert "numbers as they are: first, second\n" in said
     assert "one column per value: colour" in said
     assert re.search(r"^random +2 .*\n^epig +2 ", said, re.M)
-    assert "scores:\n  random  any row, each as likely as any other: what the others have to beat\n  epig  " in said
+    assert "acquisition functions:\n  random  random sampling: the baseline\n  epig  " in said
     assert re.search(r"EPIG.*random|random.*EPIG", said.splitlines()[-4])
     assert re.match(r"The accuracy that random has at 7 labels, \d.\d+, is reached by ", said.splitlines()[-3])
     assert left(folder) == ["data-simulation", "data.csv"]
@@ -171,8 +171,8 @@ def test_targets_test_and_forest(folder):
     (["--label", "bought", "--id", "colour"], "the id column 'colour' has no value here"),
     (["--label", "bought", "--drop", "ky"], "Did you mean 'key'"),
     (["--label", "bought", "--drop", "key", "--scores", "epic"], "--scores must be among random.*Did you mean 'epig'"),
-    (["--label", "bought", "--scores", ","], "--scores must be different names with commas between, at least one"),
-    (["--label", "bought", "--scores", "epig,epig"], "--scores must be different names with commas between"),
+    (["--label", "bought", "--scores", ","], "--scores must be one or more different names separated by commas"),
+    (["--label", "bought", "--scores", "epig,epig"], "--scores must be one or more different names"),
     (["--label", "bought", "--drop", "key", "--budget", "3"], "Raise the budget, or begin with fewer: --initial 1"),
     (["--label", "bought", "--test-share", "0.01"], "Try a larger one: --test-share 0.5"),
     (["--label", "bought", "--test", "data.csv", "--test-share", "0.5"], "exclude each other"),
@@ -180,7 +180,7 @@ def test_targets_test_and_forest(folder):
     (["--label", "bought", "--delimiter", r"\t"], r"Its only column is 'key,first,.* such as --delimiter ' '"),
     (["--label", "bought", "--encoding", "utf-16"], "not utf-16"),
     (["--label", "bought", "--out", "data.csv"], "--out must be a folder, but 'data.csv' is a file"),
-    (["--label", "bought", "--out", "."], "'.' holds other things"),
+    (["--label", "bought", "--out", "."], "'.' holds other files"),
     (["--label", "bought", "--out", "data.csv/deeper"], "--out 'data.csv/deeper' cannot be written"),
 ])  # fmt: skip
 def test_refusals_are_one_message_and_leave_nothing(folder, words, said):
@@ -231,7 +231,7 @@ def test_an_interrupted_simulation_says_how_to_go_on(folder):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert "Stopped. Finished steps are kept in data-simulation. To go on: askwell simulate data.csv --label" in said
+    assert "Stopped. Finished steps are saved in data-simulation. To resume: askwell simulate data.csv --label" in said
     assert left(folder / "data-simulation") == ["steps"]
     assert run(*words).exit_code == 0
     assert (folder / "data-simulation" / "report.html").exists()

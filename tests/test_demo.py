@@ -81,7 +81,7 @@ def test_the_whole_demonstration_at_toy_size(tmp_path):
     assert Simulation.load(tmp_path / "out" / "result.json") == found  # nothing was run again
     assert {file: file.read_bytes() for file in steps} == steps
     run_demo(seeds=[0], budget=6, folder=tmp_path / "out", processes=1, echo=said.append)  # other settings are welcome
-    assert "Nothing was asked." in said[-1]
+    assert "Nothing was queried." in said[-1]
 
 
 def test_on_a_terminal_the_curves_are_redrawn_in_place():

@@ -145,14 +145,14 @@ SCORES: Mapping[str, Score] = MappingProxyType(
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "random": "any row, each as likely as any other: what the others have to beat",
-        "entropy": "where the prediction is least certain over all classes",
-        "margin": "where the two likeliest classes are closest",
-        "least_confidence": "where the likeliest class is least likely",
-        "bald": "disagreement of the draws: the label that tells most about the model itself",
-        "epig": "expected predictive information gain: the label that tells most about the targets",
-        "epig_corrected": "epig less what unrelated draws would give",
-        "epig_quadratic": "epig to second order: many targets cost no more than few",
+        "random": "random sampling: the baseline",
+        "entropy": "highest entropy of the prediction, over all classes",
+        "margin": "smallest margin between the two most probable classes",
+        "least_confidence": "lowest probability of the most probable class",
+        "bald": "disagreement of the posterior draws: most information about the model itself",
+        "epig": "expected predictive information gain: most information about the targets",
+        "epig_corrected": "epig minus its value for unrelated draws",
+        "epig_quadratic": "second-order epig: many targets cost no more than few",
         "auto": "the default: epig about predictions that can still change, times margin",
     }
 )

@@ -1,7 +1,7 @@
 """A demonstration: the paper's "redundant" setting on handwritten digits that come with scikit-learn.
 
-Anybody can label anything, but only 1s and 7s will ever have to be told apart. Random and BALD spend most labels on
-other digits; EPIG looks at the targets, and asks for what matters. So does the default score, "auto".
+Anything can be labelled, but the model only has to distinguish 1s from 7s. Random and BALD spend most labels on other
+digits. EPIG looks at the targets and queries what matters. So does the default acquisition function, "auto".
 """
 
 import os
@@ -40,7 +40,7 @@ ONE_SPLIT = (
 @final
 @dataclass(frozen=True, eq=False)
 class RedundantDigits:
-    """A pool of all digits, for the task of telling 1s from 7s."""
+    """A pool of all digits, for the task of distinguishing 1s from 7s."""
 
     x: np.ndarray  # [n, 64], the pool
     y: np.ndarray  # [n], "1", "7" or "neither"
@@ -91,8 +91,8 @@ def run_demo(
 ) -> Path:
     """Simulate, show, and write `report.html` and `result.json` to the folder; returns the report's path.
 
-    The split is the same for all seeds, initial labels and forests differ; docs/report.md has other splits. A run that
-    was interrupted goes on when this is called again with the same folder.
+    The split is the same for all seeds, initial labels and forests differ; docs/report.md has other splits. Call
+    it again with the same folder to resume an interrupted run.
     """
     digits, seeds, place = redundant_digits(0), list(seeds), Path(folder)
     echo(_introduction(digits, seeds, budget))
@@ -132,12 +132,12 @@ def run_demo(
 def _introduction(digits: RedundantDigits, seeds: Sequence[int], budget: int) -> str:
     return (
         f"{TITLE}\n\n"
-        f"A pool of {len(digits.x)} handwritten digits, {POOL} of each. A label says 1, 7 or neither, and costs.\n"
-        f"The model will only meet 1s and 7s; {len(digits.targets)} such images, unlabelled, are the targets.\n"
-        f"Which images are worth a label? Four answers, {budget} labels each, {len(seeds)} times:\n\n"
-        "  random  any\n"
-        "  BALD    those that tell most about the model\n"
-        "  EPIG    those that tell most about predictions on the targets\n"
+        f"The pool has {len(digits.x)} handwritten digits, {POOL} of each. The classes are 1, 7 and neither.\n"
+        f"The model only has to predict 1s and 7s: {len(digits.targets)} unlabelled images of them are the targets.\n"
+        f"Four acquisition functions, {budget} labels each, {len(seeds)} seeds:\n\n"
+        "  random  random sampling\n"
+        "  BALD    most information about the model\n"
+        "  EPIG    most information about predictions on the targets\n"
         "  auto    the default: EPIG about predictions that can still change, times the margin\n"
     )
 
@@ -145,13 +145,13 @@ def _introduction(digits: RedundantDigits, seeds: Sequence[int], budget: int) ->
 def _story(digits: RedundantDigits) -> str:
     return (
         f"The pool holds {len(digits.x)} images of handwritten digits, {POOL} of each. But the model will only ever "
-        "meet 1s and 7s. A person can label an image as 1, 7 or neither, and each label costs.\n\n"
-        "Random chooses blindly. BALD asks for what tells most about the model, and so learns about all digits. EPIG "
-        f"is shown {len(digits.targets)} unlabelled images of the kind the model will meet, and asks for what tells "
-        "most about predictions on them. Auto, the default, does so where predictions can still change, and prefers "
-        "images whose own label is open.\n\n"
-        "All are judged on other 1s and 7s, where “neither” is always wrong. It is nearly all that random and BALD get "
-        "wrong: every label of another digit makes a model readier to say it, so accuracy falls before it rises. "
+        "have to predict 1s and 7s. A person can label an image as 1, 7 or neither, and each label costs.\n\n"
+        "Random draws images at random. BALD chooses images that are most informative about the model, and so learns "
+        f"about all digits. EPIG gets {len(digits.targets)} unlabelled images of 1s and 7s, the targets, and chooses "
+        "images that are most informative about predictions on them. Auto, the default, does the same for predictions "
+        "that can still change, and prefers images whose own label is uncertain.\n\n"
+        "All are tested on other 1s and 7s, where “neither” is always wrong. Nearly all errors of random and BALD are "
+        "“neither”: every label of another digit makes it more probable, so accuracy falls before it rises. "
         + ONE_SPLIT
     )
 
@@ -170,8 +170,8 @@ def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
             hits = sum(tile.marked for tile in tiles)
             note = f"{hits} of the first {len(asked)} are 1s or 7s"
             rows.append(Row(score_name(trace.score), tiles, note=note, score=trace.score))
-    caption = f"In the order asked, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
-    return gallery("What each of them asked first", rows, caption=caption)
+    caption = f"In the order of the queries, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
+    return gallery("The first queries of each acquisition function", rows, caption=caption)
 
 
 def _shares_in_words(digits: RedundantDigits, found: Simulation) -> str:
@@ -180,7 +180,7 @@ def _shares_in_words(digits: RedundantDigits, found: Simulation) -> str:
     for trace in found.traces:
         shares.setdefault(trace.score, []).extend(bool(digits.digits[i] in TASK) for i in _asked(trace))
     said = ", ".join(f"{np.mean(hits):.0%} by {score_name(score)}" for score, hits in shares.items() if hits)
-    return f"Questions about 1s and 7s, which are 20% of the pool: {said}." if said else "Nothing was asked."
+    return f"Queries of 1s and 7s, which are 20% of the pool: {said}." if said else "Nothing was queried."
 
 
 def _asked(trace: Trace) -> tuple[int, ...]:

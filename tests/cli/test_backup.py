@@ -29,13 +29,13 @@ def place(tmp_path, monkeypatch):
 
 def test_there_and_back(place):
     said = fine("backup", "p", "--out", "b.zip")
-    assert said == "Written to b.zip: 2 records (1 label and 0 skips of 1 person), settings; data: ../pool.csv.\n"
+    assert said == "Wrote b.zip: 2 records (1 label and 0 skips of 1 person), settings; data: ../pool.csv.\n"
     said = fine("restore", "b.zip", "q")
     assert said.startswith("Restored q, as it was at 2")
     assert "2 records (1 label and 0 skips of 1 person), settings; data: data/pool/pool.csv.\n" in said
     assert said.endswith("Next: askwell serve q\n")
     assert "1 of 30 items labelled" in fine("status", "q")
-    assert fine("backup", "p").startswith("Written to p-2")
+    assert fine("backup", "p").startswith("Wrote p-2")
     assert len([*place.glob("p-2*Z.zip")]) == 1
 
 

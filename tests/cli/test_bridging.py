@@ -48,7 +48,7 @@ def test_a_server_that_is_not_there(folder, nobody, monkeypatch):
         (["--every", "soon"], "--every must be a time such as 10s, 2m or 1h, but it is 'soon'"),
         (["--every", "0s"], "--every must be a time"),
         (["--listen", "everywhere"], "--listen must be an address such as 127.0.0.1:9090, but it is 'everywhere'"),
-        (["--once", "--listen", "127.0.0.1:9090"], "--once is one pass: leave out --every and --listen"),
+        (["--once", "--listen", "127.0.0.1:9090"], "--once synchronizes once: leave out --every and --listen"),
         (["--url", "label studio"], "url must be the address of Label Studio"),
         (["--size", "0"], "'--size'"),
     ],
@@ -94,4 +94,4 @@ def test_the_token_is_not_written_into_the_project(folder, nobody, monkeypatch):
 def test_help_says_what_it_does():
     done = CliRunner().invoke(main, ["bridge", "label-studio", "--help"])
     assert done.exit_code == 0
-    assert "nothing is asked or taken twice" in " ".join(done.output.split())
+    assert "nothing is asked or saved twice" in " ".join(done.output.split())

@@ -66,8 +66,8 @@ def project(place, truth):
 
 def test_init_says_what_it_found_and_what_to_do(place, truth):
     found = fine("init", *INIT, "--targets", "traffic.csv", "--budget", 30, "--batch", 5, "--retrain-every", 5)
-    assert "pool: pool.csv, 80 items of kind text, shown by text\ntargets: traffic.csv, 20 items\n" in found
-    assert "classes: ham, spam\nmodel: linear; questions by auto, 5 at a time\n" in found
+    assert "pool: pool.csv, 80 items (text), showing text\ntargets: traffic.csv, 20 items\n" in found
+    assert "classes: ham, spam\nmodel: linear; acquisition function: auto; batch size: 5\n" in found
     assert found.endswith("Next: askwell serve p\n")
     text = (place / "p" / "askwell.toml").read_text()
     assert 'pool = "../pool.csv" ' in text
@@ -101,9 +101,9 @@ def test_costs_of_errors_are_kept_and_choose_the_questions(place, truth):
     from askwell.project import open_project
 
     found = fine("init", *INIT, "--label", "truth", "--class-weights", "spam=50")
-    assert "an error costs: ham 1, spam 50\n" in found
+    assert "class weights: ham 1, spam 50\n" in found
     file = place / "p" / "askwell.toml"
-    assert "[class_weights]  # what a wrong prediction of a class costs; 1 where nothing is said\n" in file.read_text()
+    assert "[class_weights]  # cost of a wrong prediction, per class; default: 1\n" in file.read_text()
     fine("rules", "p", "--rename", "spam=junk")
     with open_project("p") as project:
         project.desk()
@@ -174,11 +174,11 @@ def test_ask_tell_ask(project, place):
     other = asked("--size", 6, "--who", "bob", "--no-train")
     assert not {each["item"] for each in other} & {each["item"] for each in first}
     item = first[0]["item"]
-    assert fine("tell", "p", item, project[item], "--who", "ada") == "1 told.\n"
-    assert fine("tell", "p", item, project[item], "--who", "ada") == "0 told, 1 known already.\n"
+    assert fine("tell", "p", item, project[item], "--who", "ada") == "Saved 1 label.\n"
+    assert fine("tell", "p", item, project[item], "--who", "ada") == "Saved 0 labels; 1 already known.\n"
     rows = "".join(f"{each['item']},{project[each['item']]}\n" for each in first)
     (place / "answers.csv").write_text(f"id,label\n{rows}")
-    assert fine("tell", "p", "--from", "answers.csv", "--who", "ada") == "5 told, 1 known already.\n"
+    assert fine("tell", "p", "--from", "answers.csv", "--who", "ada") == "Saved 5 labels; 1 already known.\n"
     assert not {each["item"] for each in asked("--size", 6, "--who", "ada", "--no-train")} & {
         each["item"] for each in first
     }
@@ -260,12 +260,12 @@ def test_the_end_is_said(project):
 def test_export_and_import(project, place):
     for item in ("m0", "m1", "m2"):
         fine("tell", "p", item, project[item], "--who", "ada")
-    assert fine("export", "p", "a.jsonl") == "3 answers written to a.jsonl.\n"
-    assert fine("export", "p", "b.csv", "--consensus") == "3 items written to b.csv.\n"
+    assert fine("export", "p", "a.jsonl") == "Wrote 3 answers to a.jsonl.\n"
+    assert fine("export", "p", "b.csv", "--consensus") == "Wrote 3 items to b.csv.\n"
     fine("init", "q", *INIT[1:])
     assert "3 added" in fine("bring", "q", "a.jsonl")
     assert "0 added, 3 known already" in fine("bring", "q", "a.jsonl")
-    assert fine("export", "q", "c.jsonl") == "3 answers written to c.jsonl.\n"
+    assert fine("export", "q", "c.jsonl") == "Wrote 3 answers to c.jsonl.\n"
     assert (place / "a.jsonl").read_bytes() == (place / "c.jsonl").read_bytes()
     (place / "d.csv").write_text("id,label\nzzz,ham\n")
     found = run("bring", "q", "d.csv")
@@ -294,11 +294,11 @@ def test_what_export_wrote_can_be_told(odd, place, ending, options):
     """Ids and labels came back with the ' that keeps a spreadsheet from running them."""
     fine("export", "p", f"a.{ending}", *options)
     exact = [word for word in options if word == "--exact"]
-    assert fine("tell", "q", "--from", f"a.{ending}", "--who", "ada", *exact) == "6 told.\n"
+    assert fine("tell", "q", "--from", f"a.{ending}", "--who", "ada", *exact) == "Saved 6 labels.\n"
     fine("export", "p", "p.csv", "--consensus")
     fine("export", "q", "q.csv", "--consensus")
     assert (place / "p.csv").read_bytes() == (place / "q.csv").read_bytes()
-    assert fine("tell", "q", "--from", f"a.{ending}", "--who", "ada", *exact) == "0 told, 6 known already.\n"
+    assert fine("tell", "q", "--from", f"a.{ending}", "--who", "ada", *exact) == "Saved 0 labels; 6 already known.\n"
 
 
 def test_what_export_wrote_exactly_can_be_imported(odd, place):
@@ -313,7 +313,7 @@ def test_answers_of_several_people_are_not_told_as_one_persons(project, place):
         fine("tell", "p", "m0", "ham", "--who", who)
     fine("export", "p", "a.csv")
     said = refused("tell", "p", "--from", "a.csv")
-    assert "a.csv:3: ids must all be different, but 'm0' is that of row 2 already" in said
+    assert "a.csv:3: ids must all be different, but row 2 has 'm0' too" in said
     assert "askwell import" in said
 
 
@@ -321,7 +321,7 @@ def test_a_former_name_of_a_class_is_told_once(project, place):
     fine("tell", "p", "m0", "ham", "--who", "ada")
     fine("rules", "p", "--rename", "ham=good")
     (place / "a.csv").write_text("id,label\nm0,ham\n")
-    assert fine("tell", "p", "--from", "a.csv", "--who", "ada") == "0 told, 1 known already.\n"
+    assert fine("tell", "p", "--from", "a.csv", "--who", "ada") == "Saved 0 labels; 1 already known.\n"
 
 
 def test_a_training_that_fails_is_said_by_ask(place, truth):
@@ -342,7 +342,7 @@ def test_a_training_that_fails_is_said_by_ask(place, truth):
     assert "--no-train" in found.stderr
     assert found.stdout == ""
     assert "item" in fine("ask", "p", "--who", "bob", "--no-train")
-    assert "The last round failed" in fine("status", "p")
+    assert "The last training failed" in fine("status", "p")
 
 
 # ---- no project, no server for strangers ----
@@ -367,7 +367,7 @@ def test_a_damaged_store_is_one_message(project, place):
 
 def test_other_machines_need_a_token(project):
     said = refused("serve", "p", "--host", "0.0.0.0")
-    assert "--host 0.0.0.0 lets other machines in, and that needs a --token" in said
+    assert "--host 0.0.0.0 lets other machines in, so it needs a --token" in said
     assert "--token" in refused("serve", "p", "--name", "lab.example.org")
 
 
@@ -400,7 +400,7 @@ def test_a_port_that_another_program_has_on_the_other_loopback(project):
 def test_an_address_of_another_machine(project):
     pytest.importorskip("uvicorn")
     said = refused("serve", "p", "--host", "192.0.2.7", "--token", "long enough a token")
-    assert "192.0.2.7:8000 is no address of this machine" in said
+    assert "cannot listen on 192.0.2.7:8000; it is not an address of this machine" in said
 
 
 def test_serve_answers_and_ends_without_loss(project, place):

@@ -41,7 +41,7 @@ def test_printed_and_written_are_the_same(place):
     rows = [*csv.DictReader(io.StringIO(printed.stdout, newline=""))]
     assert [row["id"] for row in rows] == [f"m{n}" for n in range(25)]
     assert all(row["class"] in ("ham", "spam") and 0.5 <= float(row["probability"]) <= 1 for row in rows)
-    assert "By the model linear, from the labels of 20 items." in printed.stderr
+    assert "Model: linear, trained on 20 labelled items." in printed.stderr
     written = fine("p", "new.csv", "--out", "out.csv")
     assert written.stdout == ""
     assert "25 predictions written to out.csv: ham " in written.stderr
@@ -62,11 +62,11 @@ def test_the_pool_and_every_class(place):
         (("p", "nwe.csv"), "there is no file 'nwe.csv'."),
         (("p", "bad.csv"), "bad.csv has no column 'text'. Did you mean 'txt'?"),
         (("p", "--targets"), "no targets of its own"),
-        (("p", "new.csv", "--out", "new.csv"), "--out must be another file than INPUT, but both are 'new.csv'"),
+        (("p", "new.csv", "--out", "new.csv"), "--out must not be the file INPUT, but both are 'new.csv'"),
         (("p", "--pool", "--out", "pool.csv"), "'pool.csv' belongs to the project, and was not written over"),
-        (("p", "new.csv", "--out", "nowhere/a.csv"), "--out must be in a folder that is there, but 'nowhere' is none"),
+        (("p", "new.csv", "--out", "nowhere/a.csv"), "must be in an existing folder, but there is no folder 'nowhere'"),
         (("p", "new.csv", "--out", "a.xlsx"), "--format must be csv, jsonl or parquet, but the ending of 'a.xlsx'"),
-        (("p", "new.csv", "--embeddings", "e.npy"), "--embeddings is for projects whose features are embeddings"),
+        (("p", "new.csv", "--embeddings", "e.npy"), "--embeddings is only for projects whose features are embeddings"),
         (("p", "new.csv", "--id", "kye"), "has no column 'kye'. Did you mean 'key'?"),
         (("q", "new.csv"), "there is no project in"),
     ],

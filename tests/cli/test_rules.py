@@ -69,7 +69,7 @@ def test_a_budget_that_is_spent_can_be_raised(truth):
         assert fine("--budget", 50) == "budget: 3 -> 50\n"
         assert len(project.desk().next("bob")) == 1  # who has the project open notices
     assert fine("--budget", "none") == "budget: 50 -> none\n"
-    assert "3 labels were given already, so nothing more is asked" in fine("--budget", 2)
+    assert "3 labels were given already, so no more questions are asked" in fine("--budget", 2)
 
 
 def test_classes_are_added_removed_reordered_and_renamed(truth):
@@ -82,13 +82,13 @@ def test_classes_are_added_removed_reordered_and_renamed(truth):
         "classes: spam, ham -> junk, a=b",
     ]
     assert "renamed: a=b -> ham" in fine("--rename", "a=b=ham")  # the = after a class that is there
-    assert fine("--rename", "spam=junk") == "Nothing to change: these are the rules in force.\n"
+    assert fine("--rename", "spam=junk") == "Nothing to change: these are the current rules.\n"
 
 
 def test_more_labels_per_item_say_what_follows(truth):
     said = fine("--labels-per-item", 2, "--budget", "none")
     assert "labels per item: 1 -> 2\nmost labels: 1 -> 3\n" in said
-    assert "3 labelled items need labels of other people now." in said
+    assert "3 labelled items need labels from other people now." in said
     assert "lease seconds: 90 -> 30.5" in fine("--lease-seconds", 30.5)
 
 
@@ -137,7 +137,7 @@ def test_a_model_for_two_classes_is_spoken_of(tmp_path, monkeypatch):
     write_mails(tmp_path / "pool.csv", 40)
     options = ("--classes", "ham,spam", "--show", "text", "--id", "key", "--model", "gp")
     assert CliRunner().invoke(main, ["init", "p", "--pool", "pool.csv", *options]).exit_code == 0
-    assert "Note: the model gp is for two classes, and there are 3 now." in fine("--add", "eggs")
+    assert "Note: the model gp supports only two classes, and there are 3 now." in fine("--add", "eggs")
 
 
 def test_a_running_server_notices(truth, tmp_path):

@@ -1,4 +1,4 @@
-"""Where a project stands, in words: everything is there, and nothing that is not known."""
+"""Progress as text: everything is there, and nothing that is not known."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def text(desk, **options):
 def test_before_there_is_anything(desk):
     found = text(desk)
     assert found.splitlines()[0] == "mail: 0 of 100 items labelled; 50 of 50 labels of the budget left"
-    assert "No model yet: it begins with labels of two classes" in " ".join(found.split())
+    assert "No model yet: training starts once two classes have labels" in " ".join(found.split())
     desk.put_round(report(1, 0, estimate=None, gain=None), queue=[Suggested("k1")])
     assert "No model yet" in text(desk)
     desk.put_round(report(2, 3, estimate=None, gain=None, trained=False))  # three labels of one class
@@ -45,11 +45,11 @@ def test_while_it_trains(desk):
     """Newcomer: it said that a model begins with labels of two classes, which were there."""
     label(desk, "ada", range(4))
     found = " ".join(text(desk, training=12.3).split())
-    assert "Training since 12 s. No model yet. Questions are drawn at random or spread over the pool" in found
+    assert "Training for 12 s so far. No model yet. Questions are drawn at random or spread over the pool" in found
     assert "two classes" not in found
     assert "begins" not in text(desk)
     desk.put_round(report(1, 4))
-    assert "Training since 3 s. Trained on 4 labels" in " ".join(text(desk, training=3.0).split())
+    assert "Training for 3 s so far. Trained on 4 labels" in " ".join(text(desk, training=3.0).split())
 
 
 def test_counts_people_curve_gain_and_advice(desk):
@@ -66,9 +66,9 @@ def test_counts_people_curve_gain_and_advice(desk):
     assert "accuracy 0.800, between 0.700 and 0.900, cross-validated" in found
     assert "usually a lower bound" in found
     assert "Trained on 10 labels in round 4 (linear)." in found
-    assert "expected to tell 0.0123 nats" in found
-    assert "nats measure information" in " ".join(found.split())
-    assert "Advice: go on. No sign is there.\nIts rule: Two signs of three." in found
+    assert "Expected information per label: 0.0123 nats" in found
+    assert "(EPIG; a fair coin flip has 0.69 nats)" in " ".join(found.split())
+    assert "Advice: continue. No sign is there.\nRule: Two signs of three." in found
     assert all(len(line) <= 72 for line in found.splitlines())
     assert found.isascii()
 
@@ -93,16 +93,16 @@ def test_stop_forecast_warnings_failures_and_the_end(desk):
     assert "Another 50 labels are expected to add +2.0% of accuracy (-1.0% to +5.0%)." in found
     assert "Advice: stop. All three signs are there." in found
     assert "Note: few draws" in found
-    assert "The last round failed, and the questions before it go on: The memory was too small." in found
+    assert "The last training failed, so questions are chosen as before it: The memory was too small." in found
     assert "No more questions: " in found
     assert "0 of 50 labels of the budget left" in found
 
 
-def test_a_spent_budget_is_not_told_to_go_on_nor_how_long_it_takes(desk):
+def test_a_spent_budget_is_not_advised_to_continue_nor_how_long_it_takes(desk):
     label(desk, "ada", range(50))
     desk.put_round(report(1, 50))
     found = " ".join(text(desk).split())
-    assert "Advice: go on, once the budget allows it." in found
+    assert "Advice: continue, once the budget allows it." in found
     assert "minutes" not in found
 
 
@@ -111,4 +111,4 @@ def test_agreement(desk):
     for who in ("ada", "bob"):
         label(desk, who, range(6))
     desk.answer("bob", "k5", "spam", key="other")
-    assert "people agree on 83% of the 6 items that several labelled, kappa 0.67" in " ".join(text(desk).split())
+    assert "people agree on 83% of the 6 items labelled by several, kappa 0.67" in " ".join(text(desk).split())

@@ -190,7 +190,10 @@ def test_the_predictions_and_one_other_sign_are_needed(gain, changed, rising):
     assert found.rule == RULE
     yes = {True: "yes", False: "no"}
     assert f"changed {changed:.1%} of the predictions on the targets ({yes[changed < 0.03]})" in found.why
-    assert f"the next questions tell {gain:.0%} of the most that questions told so far ({yes[gain < 0.1]})" in found.why
+    assert (
+        f"the expected information of the next questions is {gain:.0%} of its highest value so far ({yes[gain < 0.1]})"
+        in found.why
+    )
     assert "with another 50 labels (95% interval" in found.why
 
 
@@ -207,7 +210,7 @@ def test_the_first_rounds_advise_nothing():
     assert stop_advice([]).why == "There has been no round yet."
     found = stop_advice([Point(0)])
     assert not found.stop
-    assert found.why == "It is too early to tell: there must be a model from before the last 50 labels."
+    assert found.why == "It is too early to say: this needs a model from before the last 50 labels."
     assert [sign.there for sign in signs([Point(0)])] == [None, None, None]
 
 

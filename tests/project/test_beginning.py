@@ -102,7 +102,7 @@ def test_known_labels_are_told(place):
         assert [(person.name, person.labels) for person in project.desk().progress().people] == [("import", 39)]
         assert "truth" not in project.items.shown
         note = project_note(project)
-    assert "labels known at the start: 39, from the column truth" in note
+    assert "initial labels: 39, from the column truth" in note
 
 
 def test_rules_are_those_asked_for(place):
@@ -116,10 +116,10 @@ def test_the_note_says_what_was_found_and_left_out(place):
         file.write("".join(f"x{i},,\n" for i in range(7)))
     with make(id="key") as project:
         lines = project_note(project).splitlines()
-    assert lines[0] == "pool: pool.csv, 40 items of kind text, shown by text"
+    assert lines[0] == "pool: pool.csv, 40 items (text), showing text"
     assert lines[1:3] == ["  7 left out:", "  pool.csv:42: the column 'text' has nothing to show here"]
     assert lines[7] == "  and 2 more"
-    assert lines[-1] == "model: linear; questions by auto, 10 at a time"
+    assert lines[-1] == "model: linear; acquisition function: auto; batch size: 10"
     assert any(line.startswith("features: ") and "by TF-IDF" in line for line in lines)
 
 

@@ -37,7 +37,7 @@ def test_nothing_is_said_of_a_project_that_fits(place):
 def test_labels_of_items_that_left_the_pool(place):
     rows(place, range(4))
     assert said(place) == [
-        "1 label is of an item that is no longer in the pool (k4): kept and exported, not learnt from."
+        "1 labelled item is no longer in the pool (k4). Its label is kept and exported, but not used for training."
     ]
     rows(place, range(3))
     (words,) = said(place)
@@ -48,9 +48,9 @@ def test_rules_that_were_edited_where_they_do_not_count(place):
     edited(place, 'classes = ["a", "b"]', 'classes = ["a", "b", "c"]')
     edited(place, "budget = 9", "budget = 50")
     classes, budget = said(place)
-    assert "[start] classes in askwell.toml was edited, and does not count" in classes
-    assert "classes are a, b there. Change them with askwell rules" in classes
-    assert "budget is 9 there" in budget
+    assert "the change to [start] classes in askwell.toml has no effect" in classes
+    assert "The current classes are a, b. Change rules with askwell rules" in classes
+    assert "current budget is 9." in budget
 
 
 def test_rules_that_were_edited_after_they_changed(place):

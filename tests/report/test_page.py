@@ -147,7 +147,7 @@ def test_few_runs_make_a_report_too(tmp_path, scores, seeds):
 def test_only_metrics_that_all_runs_have_are_shown(tmp_path):
     runs = (Trace("a", 0, (1,), {"f1": (0.5,), "accuracy": (0.5,)}, (0,)), Trace("b", 0, (1,), {"f1": (0.6,)}, (0,)))
     found = page(tmp_path, Simulation(runs, {})).text
-    assert "F1 as labels come in" in found
+    assert "F1 by number of labels" in found
     assert "ccuracy" not in found
     with pytest.raises(ValueError, match="a metric in common"):
         html_report(Simulation((runs[0], Trace("b", 0, (1,), {"mse": (1.0,)}, (0,))), {}), tmp_path / "x", title="")
@@ -175,9 +175,9 @@ def test_the_report_says_what_the_scores_are_and_how_many_labels_they_save(tmp_p
     found = simulation(("random", "epig", "mine"))
     text = Page(html_report(found, tmp_path / "report.html", title="Digits").read_text("utf-8")).text
     assert "expected predictive information gain" in text
-    assert "what the others have to beat" in text
+    assert "random sampling: the baseline" in text
     assert "disagreement" not in text  # BALD did not run
-    assert "is reached by" in text.split("In numbers")[0]
+    assert "is reached by" in text.split("Summary table")[0]
     assert "The accuracy that random has at" in text
 
 

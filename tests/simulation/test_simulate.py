@@ -210,7 +210,7 @@ def test_a_simulation_that_was_stopped_goes_on_bit_for_bit(sign, processes, know
     assert parent.returncode != 0
     assert 8 <= lines(folder) < 30
     if sign is signal.SIGINT:
-        assert f"Finished steps are kept: calling simulate again with the same settings and folder='{folder}'" in words
+        assert f"Finished steps are saved: call simulate again with the same settings and folder='{folder}'" in words
     again = simulated(folder=folder)
     assert again.traces == known.traces
     assert lines(folder) >= 30
@@ -230,7 +230,7 @@ def test_a_run_that_fails_names_itself_and_spares_the_others(known, tmp_path):
     folder = tmp_path / "runs"
     with pytest.raises(RuntimeError) as caught:
         simulated(model=model, folder=folder)
-    assert "4 of 8 runs failed. Finished steps are kept" in str(caught.value)
+    assert "4 of 8 runs failed. Finished steps are saved" in str(caught.value)
     assert "epig, seed 1, after 0 labels: ArithmeticError: not today" in str(caught.value)
     assert "in model" in caught.value.__notes__[0]
     assert lines(folder) == 20
@@ -261,7 +261,7 @@ def test_interrupted_by_who_looks_on(known, tmp_path):
         if done == 7:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match=r"stopped. Finished steps are kept"):
+    with pytest.raises(KeyboardInterrupt, match=r"stopped. Finished steps are saved"):
         simulated(folder=tmp_path, progress=stop)
     assert simulated(folder=tmp_path).traces == known.traces
 

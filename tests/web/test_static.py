@@ -95,7 +95,7 @@ def test_two_people_label_and_nothing_is_lost(url, server_of, window):
     put_round(url, 2, 0.7)
     ada.wait_for_function("() => document.querySelectorAll('#curve canvas').length === 1")
     assert "cross-validated" in ada.inner_text("[aria-label='Learning curve']")
-    assert "Go on" in ada.inner_text(".advice")
+    assert "Continue" in ada.inner_text(".advice")
 
     # A wrong key, and U.
     item = shown(ada)
@@ -103,7 +103,7 @@ def test_two_people_label_and_nothing_is_lost(url, server_of, window):
     wait_for_saved(ada, "All saved")
     ada.keyboard.press("u")
     ada.wait_for_function("item => document.getElementById('item-id').textContent === item", arg=item)
-    assert "Taken back" in ada.inner_text("#note")
+    assert "Undone" in ada.inner_text("#note")
     label(ada)
     wait_for_saved(ada, "All saved")
     wait_for_saved(bob, "All saved")
@@ -143,7 +143,7 @@ def test_answers_wait_on_the_disk_of_the_browser(url, server_of, window):
     press(page, "2")
     wait_for_saved(page, "1 not saved yet")
     page.keyboard.press("u")  # not before it is saved
-    page.wait_for_function("() => document.getElementById('note').textContent.includes('when everything is saved')")
+    page.wait_for_function("() => document.getElementById('note').textContent.includes('once everything is saved')")
     page.goto("about:blank")
     server.start()
     page.goto(server.address)  # the session outlives the server, since the token is the same
@@ -303,12 +303,12 @@ def test_an_undo_whose_answer_is_lost_takes_back_one_label(url, server_of, windo
     page.route("**/api/undo", lose)
     page.keyboard.press("u")
     page.wait_for_function("() => document.getElementById('note').textContent.includes('Press U to try again')")
-    wait_for_saved(page, "Undo not answered yet")
+    wait_for_saved(page, "Undo not confirmed yet")
     page.unroute("**/api/undo")
     if reload:
         page.reload()
         page.wait_for_selector("body[data-ready=yes]")
-        assert "was not answered" in page.inner_text("#note")
+        assert "was not confirmed" in page.inner_text("#note")
     page.keyboard.press("u")
     page.wait_for_function("item => document.getElementById('item-id').textContent === item", arg=items[-1])
     wait_for_saved(page, "All saved")
@@ -327,7 +327,7 @@ def test_an_undo_that_was_not_answered_goes_before_what_is_answered_after_it(url
     wait_for_saved(page, "All saved")
     page.route("**/api/undo", lambda route: route.abort())  # it never arrives
     page.keyboard.press("u")
-    wait_for_saved(page, "Undo not answered yet")
+    wait_for_saved(page, "Undo not confirmed yet")
     second = shown(page)
     press(page, "2")
     third = shown(page)
@@ -402,7 +402,7 @@ def test_older_answers_are_listed_and_corrected_by_keyboard(url, server_of, wind
     assert page.get_attribute("#classes .was", "data-name") == CLASSES[0]
     press(page, "2")
     assert shown(page) == looked_at
-    page.wait_for_function("() => document.getElementById('note').textContent.includes('corrects your earlier answer')")
+    page.wait_for_function("() => document.getElementById('note').textContent.includes('replaces your earlier answer')")
     wait_for_saved(page, "All saved")
     assert stored(url) == dict(zip(items, (CLASSES[1], CLASSES[1], CLASSES[2]), strict=True))
     page.keyboard.press("l")
@@ -427,7 +427,7 @@ def test_two_tabs_of_one_person(url, server_of, window):
     wait_for_saved(page, "All saved")
     press(other, "2")
     other.wait_for_function(
-        "() => document.getElementById('note').textContent.includes('corrects your earlier answer')"
+        "() => document.getElementById('note').textContent.includes('replaces your earlier answer')"
     )
     assert CLASSES[0] in other.inner_text("#note")
     wait_for_saved(other, "All saved")
@@ -521,7 +521,7 @@ def test_everything_by_keyboard(url, server_of, window):
     page = enter(window(reduced_motion="reduce", color_scheme="dark"), server, "ada")
     first = shown(page)
     page.keyboard.press("w")
-    assert "random order" in page.inner_text("#why")
+    assert "not chosen by a model" in page.inner_text("#why")
     page.keyboard.press("w")
     assert page.is_hidden("#why")
     page.keyboard.press("?")

@@ -18,7 +18,7 @@ __all__ = ["main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(askwell.__version__, prog_name="askwell")
 def main() -> None:
-    """Which examples to label next, so that a model predicts well on the inputs you care about."""
+    """Choose which examples to label next, so that a model predicts well on the inputs you care about."""
 
 
 for each in (

@@ -21,42 +21,45 @@ UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 @click.group()
 def bridge() -> None:
-    """Label with another tool, while askwell chooses the questions."""
+    """Label in another tool, while askwell chooses the questions."""
 
 
 @bridge.command("label-studio")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--url", default="http://127.0.0.1:8080", show_default=True, metavar="URL", help="Where Label Studio is.")
+@click.option(
+    "--url", default="http://127.0.0.1:8080", show_default=True, metavar="URL", help="Address of Label Studio."
+)
 @click.option(
     "--token",
     envvar=VARIABLE,
     metavar="TEXT",
-    help=f"The API token of a user there. Better in the environment variable {VARIABLE}, where others do not see it.",
+    help=f"API token of a Label Studio user. Safer in the environment variable {VARIABLE}, where others cannot see it.",
 )
-@click.option("--once", is_flag=True, help="One pass: take the answers, send the questions, end.")
-@click.option("--every", metavar="TIME", help="Pass after pass: 10s, 2m, 1h between them.  [default: 10s]")
-@whole_number("--size", default=20, help="Questions that are open there at a time.")
-@click.option("--title", metavar="TEXT", help="Of the project that is made there.  [default: the folder's name]")
-@click.option("--into", type=click.IntRange(min=1), metavar="N", help="Use the project with this number there.")
-@click.option("--new", is_flag=True, help="Make another project there, and leave the one before as it is.")
-@click.option("--train/--no-train", default=True, show_default=True, help="Train the model here while passing.")
+@click.option("--once", is_flag=True, help="Synchronize once and exit: fetch answers, send questions.")
+@click.option("--every", metavar="TIME", help="Interval between synchronizations: 10s, 2m, 1h.  [default: 10s]")
+@whole_number("--size", default=20, help="Number of open questions in Label Studio.")
+@click.option("--title", metavar="TEXT", help="Title of the Label Studio project.  [default: the folder's name]")
+@click.option(
+    "--into", type=click.IntRange(min=1), metavar="N", help="Use the existing Label Studio project with this number."
+)
+@click.option("--new", is_flag=True, help="Create another Label Studio project, and leave the previous one as it is.")
+@click.option("--train/--no-train", default=True, show_default=True, help="Train the model while the bridge runs.")
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help="Also be an ML backend for Label Studio there, and be told at once when somebody has labelled.",
+    help="Also serve as an ML backend for Label Studio at this address, and get new labels at once.",
 )
 def label_studio(folder: Path, once: bool, every: str | None, listen: str | None, train: bool, **options: Any) -> None:
     """Let people label a project in Label Studio.
 
-    FOLDER is that of an askwell project. Its questions go to Label Studio, best first; what people answer there
-    comes back. The command may be stopped and started again at any time, and so may Label Studio: nothing is lost, and
-    nothing is asked or taken twice.
+    FOLDER is an askwell project. Its questions go to Label Studio, best first, and the answers come back. You can stop
+    and restart the command or Label Studio at any time: nothing is lost, and nothing is asked or saved twice.
     """
     from askwell.project.folder import open_project
 
-    with plainly(goes_on="Answers wait in Label Studio; the same command goes on."):
+    with plainly(goes_on="Answers wait in Label Studio. Run the same command to resume."):
         if once and (every or listen):
-            raise ValueError("--once is one pass: leave out --every and --listen.")
+            raise ValueError("--once synchronizes once: leave out --every and --listen.")
         seconds, place = _seconds(every or "10s"), _place(listen)
         with open_project(folder) as opened, ExitStack() as stack:
             _go(opened, stack, once=once, seconds=seconds, place=place, train=train, **options)
@@ -91,7 +94,7 @@ def _go(
         secret = hmac.new(token.encode(), str(project.folder).encode(), hashlib.sha256).hexdigest()[:24]
         address = f"http://{place[0]}:{place[1]}/{secret}"
         stack.enter_context(_served(desk, store, run, place, secret, wake))
-        click.echo(f"As an ML backend, if you want one beside the pushed questions: {address}")
+        click.echo(f"ML backend, optional, for Label Studio: {address}")
         hints = f"{address}/webhook"
     link = Bridge(
         server, desk, project.items, store,
@@ -108,7 +111,7 @@ def _go(
 
         every_labels, every_seconds = project.settings.retrain_every, project.settings.retrain_seconds
         stack.enter_context(Retraining(project.folder, every_labels=every_labels, every_seconds=every_seconds))
-    click.echo(f"Between {project.folder.name} and {url}, every {seconds:g} seconds. Ctrl-C ends it.")
+    click.echo(f"Synchronizing {project.folder.name} with {url} every {seconds:g} seconds. Ctrl-C to stop.")
     link.run(seconds, say=click.echo, wake=wake)
 
 

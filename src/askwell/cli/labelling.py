@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "bring", "export", "init", "serve", "status", "tell"]
 
-ROOM = 60  # letters of an item in a table
+ROOM = 60  # characters of an item in a table
 
 
 @contextmanager
 def _manners() -> Iterator[None]:
-    """Refusals as one message; all that was stored stays stored."""
-    with plainly(goes_on=f"Everything told so far is kept. To go on: {command()}"):
+    """Errors as one message; everything stored stays stored."""
+    with plainly(goes_on=f"Everything labelled so far is saved. To resume: {command()}"):
         yield
 
 
@@ -37,7 +37,11 @@ def _folder() -> Callable[..., Any]:
 
 
 def _who() -> Callable[..., Any]:
-    return click.option("--who", metavar="NAME", help="Whose answers these are.  [default: your user name]")
+    return click.option("--who", metavar="NAME", help="Name of the annotator.  [default: your user name]")
+
+
+def _several(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _printable(text: str) -> str:
@@ -50,35 +54,57 @@ def _printable(text: str) -> str:
 
 @click.command()
 @_folder()
-@click.option("--pool", required=True, type=click.Path(path_type=Path), metavar="PATH", help="What can be asked about.")
-@click.option("--targets", type=click.Path(path_type=Path), metavar="PATH", help="Inputs the model will meet.")
-@click.option("--class-prior", metavar="A=P,...", help="Or how frequent classes will be: ham=0.9,spam=0.1.")
-@click.option("--class-weights", metavar="A=W,...", help="What errors cost, 1 if not said: spam=1,fraud=50.")
-@click.option("--classes", metavar="A,B,...", help="The labels.  [default: those of the label column]")
-@click.option("--show", metavar="COLUMNS", help="What people see.  [default: the prose, or all columns]")
-@click.option("--kind", type=click.Choice(["text", "image", "table"]), help="How.  [default: found by itself]")
-@click.option("--id", metavar="COLUMN", help="The column with ids, all different.  [default: rows are counted]")
-@click.option("--label", metavar="COLUMN", help="A column with labels that are known; they are told at once.")
-@click.option("--cost", metavar="COLUMN", help="What it costs to label a row: gain per cost is ranked.")
-@click.option("--features", metavar="COLUMNS", help="What the model sees; or embeddings:COLUMN, embeddings:FILE.npy.")
-@click.option("--model", metavar="NAME", help="forest, linear, gp, or module:function.  [default: by kind of data]")
-@click.option("--score", metavar="NAME", help="How questions are chosen.  [default: auto]")
-@whole_number("--batch", help="Questions chosen together.  [default: 10]")
-@whole_number("--retrain-every", help="Labels between two rounds of training.  [default: 10]")
-@click.option("--held-out", type=click.FloatRange(0, 0.5), metavar="SHARE", help="Held out to test.  [default: 0]")
-@whole_number("--budget", help="Labels in all.  [default: no end]")
-@whole_number("--labels-per-item", help="By different people.  [default: 1]")
-@click.option("--store", metavar="URL", help="postgresql://user@host/database, for a team.  [default: a file]")
+@click.option(
+    "--pool",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The pool: items that can be labelled.",
+)
+@click.option(
+    "--targets",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Unlabelled inputs the model will have to predict.",
+)
+@click.option("--class-prior", metavar="A=P,...", help="Or the expected class frequencies: ham=0.9,spam=0.1.")
+@click.option("--class-weights", metavar="A=W,...", help="Cost of an error per class, 1 by default: spam=1,fraud=50.")
+@click.option("--classes", metavar="A,B,...", help="Class names.  [default: those in the --label column]")
+@click.option("--show", metavar="COLUMNS", help="Columns to show to annotators.  [default: free text, else all]")
+@click.option(
+    "--kind", type=click.Choice(["text", "image", "table"]), help="How to display items.  [default: detected]"
+)
+@click.option("--id", metavar="COLUMN", help="Column with unique ids.  [default: row numbers]")
+@click.option("--label", metavar="COLUMN", help="Column with known labels; they are saved at once.")
+@click.option(
+    "--cost", metavar="COLUMN", help="Column with the cost of labelling a row; items are ranked by gain per cost."
+)
+@click.option("--features", metavar="COLUMNS", help="Feature columns; or embeddings:COLUMN, embeddings:FILE.npy.")
+@click.option("--model", metavar="NAME", help="forest, linear, gp, or module:function.  [default: depends on the data]")
+@click.option("--score", metavar="NAME", help="Acquisition function, such as epig, bald, margin.  [default: auto]")
+@whole_number("--batch", help="Batch size: questions chosen together.  [default: 10]")
+@whole_number("--retrain-every", help="New labels before the model is retrained.  [default: 10]")
+@click.option(
+    "--held-out",
+    type=click.FloatRange(0, 0.5),
+    metavar="SHARE",
+    help="Share of items held out as a test set.  [default: 0]",
+)
+@whole_number("--budget", help="Total number of labels.  [default: unlimited]")
+@whole_number("--labels-per-item", help="Labels per item, from different people.  [default: 1]")
+@click.option(
+    "--store", metavar="URL", help="Label store, e.g. postgresql://user@host/database.  [default: a SQLite file]"
+)
 @click.option("--run", metavar="NAME", help="The project's name in the store.  [default: main]")
-@click.option("--template", metavar="FILE", help="A Jinja file of yours that shows an item on the page.")
-@whole_number("--seed", least=0, help="Of all that is random.  [default: 0]")
-@click.option("--delimiter", metavar="MARK", help="Between the values of a CSV, where it is not found by itself.")
-@click.option("--encoding", metavar="NAME", help="Of a CSV that is not UTF-8, such as cp1252.")
+@click.option("--template", metavar="FILE", help="Your own Jinja template for showing an item on the page.")
+@whole_number("--seed", least=0, help="Random seed.  [default: 0]")
+@click.option("--delimiter", metavar="MARK", help="CSV delimiter.  [default: detected]")
+@click.option("--encoding", metavar="NAME", help="CSV encoding, such as cp1252.  [default: UTF-8]")
 def init(folder: Path, **options: Any) -> None:
-    """Make a labelling project in FOLDER.
+    """Create a labelling project in FOLDER.
 
     The pool is a table (CSV, JSON lines, Parquet), a NumPy array, or a folder of images or text files. Writes
-    askwell.toml, which says everything and can be edited, and the store of labels. A refusal leaves nothing behind.
+    askwell.toml, a file of settings that you can edit, and the label store. If init fails, nothing is created.
     """
     from askwell.project import init_project, project_note
 
@@ -96,7 +122,7 @@ def init(folder: Path, **options: Any) -> None:
         ) as project:
             click.echo(project_note(project))
         shown = click.format_filename(folder)
-        click.echo(f"\nMade {shown}: askwell.toml says all of this, and can be edited.\nNext: askwell serve {shown}")
+        click.echo(f"\nCreated {shown}/. Settings are in askwell.toml.\nNext: askwell serve {shown}")
 
 
 # ---- ask and tell ----
@@ -104,18 +130,23 @@ def init(folder: Path, **options: Any) -> None:
 
 @click.command()
 @_folder()
-@whole_number("--size", default=1, help="How many questions.")
+@whole_number("--size", default=1, help="Number of questions.")
 @_who()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
-@click.option("--train/--no-train", default=True, show_default=True, help="Train the model first, if it is time to.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option(
-    "--engine", metavar="NAME", help="Where the pool is scored then: local:4, ray, ray:host:port.  [default: here]"
+    "--train/--no-train",
+    default=True,
+    show_default=True,
+    help="Retrain the model first, if there are enough new labels.",
+)
+@click.option(
+    "--engine", metavar="NAME", help="Where to score the pool: local:4, ray, ray:host:port.  [default: this process]"
 )
 def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, engine: str | None) -> None:
-    """Print the next questions, and hold them for you.
+    """Print the next questions, and reserve them for you.
 
-    They are yours for as long as the rules say (90 seconds by default), and then may be given to others too; an answer
-    that comes later is kept all the same. askwell tell answers.
+    Questions are reserved for 90 seconds by default (see askwell rules --lease-seconds). After that others may get them
+    too; a later answer is still saved. Answer with askwell tell.
     """
     from askwell.engines import as_engine
     from askwell.project import open_project
@@ -131,24 +162,26 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
             train_round(project, engine=where)
             failed = desk.progress().rounds[-1].get("failed")
             if failed:
-                raise RuntimeError(f"training failed: {failed} To ask by the model before it: add --no-train.")
+                raise RuntimeError(f"training failed: {failed} To use the previous model, add --no-train.")
         _warn(project)
         tasks = desk.next(person(who), size=size)
         for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
             click.echo(line)
         if not tasks:
-            click.echo(f"No questions: {desk.closed(who=person(who)) or 'others have them just now.'}", err=True)
+            click.echo(
+                f"No questions: {desk.closed(who=person(who)) or 'others are answering them right now.'}", err=True
+            )
 
 
 def _warn(project: "Project") -> None:
-    """Say what does not fit together, and that the last training failed."""
+    """Print inconsistencies, and whether the last training failed."""
     from askwell.project.notes import project_warnings
 
     said = project_warnings(project)
     rounds = project.desk().progress().rounds
     failed = rounds[-1].get("failed") if rounds else None
     if failed and not any(failed in words for words in said):
-        said.append(f"The last training failed, and the questions before it go on: {failed}")
+        said.append(f"The last training failed, so questions are chosen as before it: {failed}")
     for words in said:
         click.echo(f"Note: {words}", err=True)
 
@@ -201,15 +234,15 @@ def _excerpt(project: "Project", item: str) -> str:
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A table with the columns id and label (CSV, JSON lines, Parquet) instead.",
+    help="Read many labels from a table with the columns id and label (CSV, JSON lines, Parquet).",
 )
 @click.option("--exact", is_flag=True, help="The CSV was written by askwell export --exact.")
 @_who()
 def tell(folder: Path, item: str | None, label: str | None, file: Path | None, exact: bool, who: str | None) -> None:
-    """Tell the LABEL of an ITEM, or many from a file.
+    """Save the LABEL of an ITEM, or many labels from a file.
 
-    A label of yours for an item that has one corrects it. Of a file all rows are stored, or none if one is wrong; they
-    are all yours, whoever gave them: askwell import keeps the names.
+    A second label from the same person replaces the first. A file is saved as a whole: if one row is wrong, none is
+    saved. All its labels are saved under one name (--who); askwell import keeps the names in the file.
     """
     from askwell.project import open_project
 
@@ -229,7 +262,12 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, e
             for each, said in new:
                 desk.answer(name, each, said, key=uuid.uuid4().hex)
             known = len(pairs) - len(new)
-            click.echo(f"{len(new):,} told" + (f", {known:,} known already" if known else "") + ".")
+            click.echo(_saved(len(new), known))
+
+
+def _saved(new: int, known: int) -> str:
+    """What was saved, as a sentence."""
+    return f"Saved {_several(new, 'label')}" + (f"; {known:,} already known" if known else "") + "."
 
 
 def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
@@ -253,8 +291,8 @@ def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
             raise ValueError(f"{place}: the column 'label' has no value here. Fill it in, or delete the row.")
         if item in seen:
             raise ValueError(
-                f"{place}: ids must all be different, but {item!r} is that of row {seen[item]} already. Delete one; "
-                "answers of several people go in with askwell import, which keeps who gave which."
+                f"{place}: ids must all be different, but row {seen[item]} has {item!r} too. Delete one. "
+                "For answers of several people use askwell import, which keeps their names."
             )
         seen[item] = table.numbers[row]
         pairs.append((item, label.strip(), place))
@@ -262,7 +300,7 @@ def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
 
 
 def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
-    """Refuse a pair before any of them is stored."""
+    """Reject a pair before any of them is stored."""
     rules, where = project.desk().rules, f"{place}: " if place else ""
     if item not in project.items:
         raise ValueError(f"{where}there is no item {item!r} in the pool.")
@@ -275,9 +313,9 @@ def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
 
 @click.command()
 @_folder()
-@click.option("--json", "as_json", is_flag=True, help="All figures as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def status(folder: Path, as_json: bool) -> None:
-    """Show where a project stands: the learning curve, budget, pace, people, and when to stop."""
+    """Show progress: learning curve, budget, pace, people, and whether to stop."""
     from askwell.cli.standing import standing_text
     from askwell.project import open_project
     from askwell.project.notes import project_warnings
@@ -301,40 +339,42 @@ def status(folder: Path, as_json: bool) -> None:
 @_folder()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
+    "--format",
+    type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]),
+    help="File format.  [default: from the file name]",
 )
-@click.option("--consensus", is_flag=True, help="One row for each item, with the label that most people gave.")
-@click.option(
-    "--exact", is_flag=True, help="In a CSV, leave cells that a spreadsheet would run as formulas as they are."
-)
-@click.option("--with-item", is_flag=True, help="Also what people saw: the text, the picture's path or the columns.")
-@click.option("--bom", is_flag=True, help="Begin a CSV with a byte order mark, so that Excel reads it as UTF-8.")
+@click.option("--consensus", is_flag=True, help="One row per item, with the majority label.")
+@click.option("--exact", is_flag=True, help="In a CSV, do not escape cells that a spreadsheet would run as formulas.")
+@click.option("--with-item", is_flag=True, help="Include what people saw: the text, the image path or the columns.")
+@click.option("--bom", is_flag=True, help="Start the CSV with a byte order mark, so that Excel reads it as UTF-8.")
 def export(folder: Path, file: Path, exact: bool, consensus: bool, **options: Any) -> None:
-    """Write all answers to FILE: .csv, .jsonl, .parquet, or .json for Label Studio.
+    """Export all answers to FILE: .csv, .jsonl, .parquet, or .json for Label Studio.
 
-    A row for each person's last word on an item: id, label, who, at (ISO 8601, UTC), seconds, kind (label or skip),
-    reason, key. The pool need not be there, except for --with-item and Label Studio.
+    One row per person and item, with the latest answer: id, label, who, at (ISO 8601, UTC), seconds, kind (label or
+    skip), reason, key. The pool's files are needed only for --with-item and Label Studio.
     """
     from askwell.project import open_project
     from askwell.project.exchange import export_labels
 
     with _manners(), open_project(folder, writable=False) as project:
         count = export_labels(project, file, safe=not exact, consensus=consensus, **options)
-        click.echo(f"{count:,} {'items' if consensus else 'answers'} written to {click.format_filename(file)}.")
+        click.echo(f"Wrote {_several(count, 'item' if consensus else 'answer')} to {click.format_filename(file)}.")
 
 
 @click.command(name="import")
 @_folder()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--format", type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]), help="[default: by the file's ending]"
+    "--format",
+    type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]),
+    help="File format.  [default: from the file name]",
 )
 @click.option("--exact", is_flag=True, help="The CSV was written by askwell export --exact.")
 def bring(folder: Path, file: Path, format: str | None, exact: bool) -> None:
-    """Read answers from a FILE: any table with the columns id and label, or what askwell export wrote.
+    """Import answers from FILE: a table with the columns id and label, or an export.
 
-    The columns who, at, seconds, kind, reason and key are read if they are there, all others are not. What is stored
-    already is not stored twice. Rows that cannot be stored are named, and the others are.
+    The columns who, at, seconds, kind, reason and key are optional; other columns are ignored. Answers that are stored
+    already are not stored twice. Rows that cannot be stored are listed; all others are stored.
     """
     from askwell.project import open_project
     from askwell.project.exchange import import_labels
@@ -351,25 +391,30 @@ def bring(folder: Path, file: Path, format: str | None, exact: bool) -> None:
 
 @click.command()
 @_folder()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 for other machines too.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, metavar="N", help="A free one.")
 @click.option(
-    "--token", envvar="ASKWELL_TOKEN", metavar="TEXT", help="What others must know to get in.  [default: ASKWELL_TOKEN]"
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 lets other machines in."
 )
 @click.option(
-    "--name", "names", multiple=True, metavar="HOST", help="A name by which browsers reach it. May be repeated."
+    "--port", type=click.IntRange(1, 65535), default=8000, show_default=True, metavar="N", help="Port to listen on."
+)
+@click.option(
+    "--token", envvar="ASKWELL_TOKEN", metavar="TEXT", help="Password for other machines.  [default: $ASKWELL_TOKEN]"
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="Host name that browsers may use. May be repeated."
 )
 @click.option(
     "--behind-proxy",
     metavar="ADDRESS",
-    help="Believe what the proxy at this address says of who is asking (X-Forwarded-For).  [default: nobody]",
+    help="Trust X-Forwarded-For from the proxy at this address.  [default: none]",
 )
 def serve(
     folder: Path, host: str, port: int, token: str | None, names: tuple[str, ...], behind_proxy: str | None
 ) -> None:
-    """Open the labelling page of a project, and train its model in the background.
+    """Serve the labelling page of a project, and train its model in the background.
 
-    It listens on this machine only; any other --host needs a --token. Ctrl-C ends it, and nothing is lost.
+    By default only this machine can open the page. Any other --host needs a --token. Stop with Ctrl-C; all answers are
+    saved.
     """
     with _manners():
         from askwell.project import open_project
@@ -402,7 +447,7 @@ def serve(
                 sessions=project.folder / CACHE / "sessions.json",
             )
             with training:
-                click.echo(f"Label at http://{'localhost' if host in LOOPBACK else host}:{port}  (Ctrl-C ends it)")
+                click.echo(f"Label at http://{'localhost' if host in LOOPBACK else host}:{port}  (Ctrl-C to stop)")
                 config = uvicorn.Config(
                     app,
                     log_level="warning",
@@ -419,7 +464,7 @@ def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...
     """The names that browsers may use: this machine's own, and, where others may come in, those given or any."""
     if token is None and (names or host not in LOOPBACK):
         raise ValueError(
-            f"--host {host} lets other machines in, and that needs a --token which only your people know. Try --token "
+            f"--host {host} lets other machines in, so it needs a --token that only your annotators know. Try --token "
             f"{secrets.token_urlsafe(16)}"
         )
     return (*LOOPBACK, *(names or (() if host in LOOPBACK else ("*",))))

@@ -34,7 +34,9 @@ def person(who: str | None) -> str:
     try:
         return who or getpass.getuser()
     except (OSError, KeyError, ImportError):
-        raise ValueError("who must be a person's name, and this system does not know yours. Give --who.") from None
+        raise ValueError(
+            "who must be a person's name, but the system does not know your user name. Give --who."
+        ) from None
 
 
 def names_in(text: str | None) -> list[str] | None:
@@ -103,11 +105,13 @@ def listening(host: str, port: int, *, option: str = "--port") -> socket.socket:
             free = next((other for other in range(port + 1, min(port + PORTS, 65536)) if _is_free(host, other)), None)
             more = "another one" if free is None else f"{option} {free if option == '--port' else f'{host}:{free}'}"
             raise ValueError(
-                f"port {port} is in use: another program listens at {where}, perhaps another askwell. Try {more}."
+                f"port {port} is in use: another program listens on {where}, perhaps another askwell. Try {more}."
             ) from None
         if fault.errno == errno.EACCES:
-            raise ValueError(f"port {port} is not for everybody on this machine ({said}). Try one from 1024.") from None
-        raise ValueError(f"{where} is no address of this machine to listen at: {said}.") from None
+            raise ValueError(
+                f"port {port} needs administrator rights on this machine ({said}). Try one from 1024."
+            ) from None
+        raise ValueError(f"cannot listen on {where}; it is not an address of this machine: {said}.") from None
 
 
 def _opened(host: str, port: int) -> socket.socket:

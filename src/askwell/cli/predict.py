@@ -21,26 +21,27 @@ SHOWN = 5  # rows that were left out
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("source", metavar="[INPUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--pool", "which", flag_value="pool", help="Predict the project's own pool instead of INPUT.")
-@click.option("--targets", "which", flag_value="targets", help="Or its targets.")
+@click.option("--targets", "which", flag_value="targets", help="Predict the project's targets.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help=".csv, .jsonl or .parquet.  [default: print]"
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Output file: .csv, .jsonl or .parquet.  [default: print]",
 )
 @click.option(
-    "--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by the ending of --out, or csv]"
+    "--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Output format.  [default: from --out, else csv]"
 )
-@click.option("--all-classes", is_flag=True, help="Also a column p_CLASS with the probability of every class.")
-@click.option("--id", metavar="COLUMN", help="INPUT's column with ids.  [default: the project's, or rows are counted]")
+@click.option("--all-classes", is_flag=True, help="Add a column p_CLASS with the probability of each class.")
+@click.option("--id", metavar="COLUMN", help="Id column of INPUT.  [default: the project's, else row numbers]")
 @click.option(
     "--embeddings",
     type=click.Path(path_type=Path),
     metavar="FILE.npy",
-    help="Those of INPUT, in its order, where the project's features are embeddings in a file.",
+    help="Embeddings of INPUT, one row per input. Needed if the project's features are embeddings in a file.",
 )
-@click.option("--delimiter", metavar="MARK", help="Between the values of a CSV.  [default: the project's]")
-@click.option("--encoding", metavar="NAME", help="Of a CSV that is not UTF-8.  [default: the project's]")
-@click.option(
-    "--exact", is_flag=True, help="In a CSV, leave cells that a spreadsheet would run as formulas as they are."
-)
+@click.option("--delimiter", metavar="MARK", help="CSV delimiter.  [default: the project's]")
+@click.option("--encoding", metavar="NAME", help="CSV encoding.  [default: the project's]")
+@click.option("--exact", is_flag=True, help="In a CSV, do not escape cells that a spreadsheet would run as formulas.")
 def predict(
     folder: Path,
     source: Path | None,
@@ -51,22 +52,23 @@ def predict(
     exact: bool,
     **reading: Any,
 ) -> None:
-    """Predict the classes of INPUT with the model of a project.
+    """Predict the classes of INPUT with a project's model.
 
-    INPUT is a table with the columns that the model uses, a folder of images or text files, or a NumPy array, like the
-    project's pool. The model is trained on the labels there are now. Writes id, class and probability of each.
+    INPUT is of the same kind as the project's pool: a table with the model's feature columns, a folder of images or
+    text files, or a NumPy array. The model is trained on all current labels. Writes one row per input: id, class,
+    probability.
     """
     from askwell.project import open_project
     from askwell.project.predicting import predict_items, table_format
 
-    with plainly(goes_on=f"Nothing was written. To do it again: {command()}"):
+    with plainly(goes_on=f"Nothing was written. To try again: {command()}"):
         if (source is None) == (which is None):
-            raise ValueError("predict needs one thing to predict: INPUT, --pool or --targets.")
+            raise ValueError("predict needs exactly one input: INPUT, --pool or --targets.")
         wanted = (format or "csv") if out is None else table_format(out, format)
         if out is not None and not out.absolute().parent.is_dir():
-            raise ValueError(f"--out must be in a folder that is there, but {str(out.parent)!r} is none.")
+            raise ValueError(f"--out must be in an existing folder, but there is no folder {str(out.parent)!r}.")
         if out is not None and source is not None and out.exists() and source.exists() and out.samefile(source):
-            raise ValueError(f"--out must be another file than INPUT, but both are {str(out)!r}.")
+            raise ValueError(f"--out must not be the file INPUT, but both are {str(out)!r}.")
         with open_project(folder) as project:
             if out is not None:
                 project.check_output(out)
@@ -88,18 +90,20 @@ def _predicted(
 
     in_file = takes_embeddings(project)
     if embeddings is not None and not in_file:
-        raise ValueError("--embeddings is for projects whose features are embeddings in a file, and these are not.")
+        raise ValueError(
+            "--embeddings is only for projects whose features are embeddings in a file. This project has others."
+        )
     if in_file and embeddings is None:
         if source.suffix.lower() != ".npy":
             raise ValueError(
-                "--embeddings FILE.npy is missing: the project's features are embeddings in a file, so those of "
-                f"{source.name} are needed too, a row for each of its rows."
+                "--embeddings FILE.npy is missing: the project's features are embeddings in a file, so "
+                f"{source.name} needs embeddings too, one row per input."
             )
         embeddings = source
     items = open_input(project, source, id=id, **reading)
     known = id or project.settings.id
     if known is not None and items.table is not None and items.table.ids is None:
-        click.echo(f"Note: {items.source} has no column {known!r}, so ids are the numbers of its rows.", err=True)
+        click.echo(f"Note: {items.source} has no column {known!r}, so its row numbers are the ids.", err=True)
     return predict_items(project, items, embeddings=embeddings)
 
 
@@ -108,11 +112,11 @@ def _summary(project: "Project", found: "Predictions", out: Path | None) -> str:
     classes = ", ".join(f"{label} {counts[label]:,}" for label in found.classes)
     where = "" if out is None else f" written to {click.format_filename(out)}"
     lines = [
-        f"{len(found.ids):,} predictions{where}: {classes}. By the model {project.settings.model}, from the labels of "
-        f"{len(project.desk().labels()):,} items."
+        f"{len(found.ids):,} predictions{where}: {classes}. Model: {project.settings.model}, trained on "
+        f"{len(project.desk().labels()):,} labelled items."
     ]
     if found.left_out:
-        lines.append(f"{len(found.left_out):,} left out, with nothing to predict from:")
+        lines.append(f"{len(found.left_out):,} left out, without any features:")
         lines += [f"  {each}" for each in found.left_out[:SHOWN]]
         more = len(found.left_out) - SHOWN
         lines += [f"  and {more:,} more"] if more > 0 else []

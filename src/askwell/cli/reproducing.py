@@ -20,29 +20,38 @@ EVERY = 60  # seconds between two lines about progress, where they are kept
 
 @click.command()
 @click.argument("figure", required=False)
-@click.option("--quick", is_flag=True, help="A few seeds and labels: minutes, to see that it works.")
-@click.option("--full", is_flag=True, help="The paper's whole protocol, however long it takes.")
-@whole_number("--seeds", help="Runs of each score.  [default: as many as the figure says]")
-@whole_number("--processes", default=2, help="How many runs at a time.")
-@click.option("--engine", metavar="NAME", help="Instead of processes: ray, ray:host:port. Machines must share --out.")
+@click.option("--quick", is_flag=True, help="A few seeds and labels: takes minutes, to see that it works.")
+@click.option("--full", is_flag=True, help="The paper's full protocol; may take very long.")
+@whole_number("--seeds", help="Runs per acquisition function.  [default: depends on the figure]")
+@whole_number("--processes", default=2, help="Number of parallel runs.")
+@click.option(
+    "--engine", metavar="NAME", help="Run on a cluster instead: ray, ray:host:port. Machines must share --out."
+)
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Where the original data files are.  [default: ASKWELL_DATA, else they are downloaded]",
+    help="Folder of the original data files.  [default: $ASKWELL_DATA, else downloaded]",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Where results go.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="A choice of the figure: --choices.")
-@click.option("--choices", is_flag=True, help="List the figure's choices, the default first, and do nothing.")
-@click.option("--redraw", is_flag=True, help="Draw and judge what has been run, without running anything.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Output folder.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set an option of the figure. May be repeated; see --choices.",
+)
+@click.option("--choices", is_flag=True, help="List the figure's options, the default first, and exit.")
+@click.option(
+    "--redraw", is_flag=True, help="Redraw the figure and verdict from existing results, without running anything."
+)
 def reproduce(figure: str | None, **asked: Any) -> None:
-    """Run an experiment of the paper, draw its FIGURE and judge its claim.
+    """Run an experiment of the paper, draw its FIGURE and check its claim.
 
-    Without FIGURE: what there is. Neither --quick nor --full is the protocol whose results experiments/README.md
-    shows. Finished steps are kept: the same command goes on where it was stopped. The experiments come with a checkout
-    of the source.
+    Without FIGURE, all figures are listed. Without --quick or --full, it runs the protocol of the results in
+    experiments/README.md. Finished steps are saved: run the same command to resume. Needs a checkout of the source.
     """
-    with plainly(goes_on=f"Finished steps are kept. To go on: {command()}"):
+    with plainly(goes_on=f"Finished steps are saved. To resume: {command()}"):
         experiments = _experiments()
         if figure is None:
             lines = (f"{name:<22} {experiments.figure_named(name).content}" for name in experiments.FIGURES)
@@ -65,7 +74,7 @@ def _run(experiments: Any, figure: Any, *, options: tuple[str, ...], redraw: boo
         with _telling(figure.name) as told:
             outcome = experiments.reproduce(figure, told=told, **terms, **rest)
     click.echo(outcome.verdict)
-    click.echo(f"\nWritten: {', '.join(str(path) for path in (outcome.table, *outcome.pictures))}.")
+    click.echo(f"\nWrote {', '.join(str(path) for path in (outcome.table, *outcome.pictures))}.")
 
 
 def _effort(*, quick: bool, full: bool) -> str:
@@ -109,6 +118,6 @@ def _experiments() -> Any:
             sys.path.insert(0, str(place))
             return import_module(f"{FOLDER}.running")
     raise ValueError(
-        "the experiments come with askwell's source, and there is no checkout here. Clone the repository, and run this "
-        "command in its folder."
+        "the experiments are part of askwell's source, and there is no checkout here. Clone the repository and run "
+        "this command in its folder."
     )

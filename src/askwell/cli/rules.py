@@ -18,25 +18,33 @@ __all__ = ["rules"]
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--budget", metavar="N|none", help="Labels in all, those that were given included; none: no end.")
-@click.option("--classes", metavar="A,B,...", help="All classes, in the order of their keys: adds, removes, reorders.")
-@click.option("--add", "added", multiple=True, metavar="CLASS", help="One more class. May be repeated.")
-@click.option("--remove", "removed", multiple=True, metavar="CLASS", help="A class without labels. May be repeated.")
-@click.option("--rename", "renamed", multiple=True, metavar="OLD=NEW", help="Its labels stay. May be repeated.")
-@whole_number("--labels-per-item", help="By different people.")
-@whole_number("--most-labels", help="Where they disagree.  [default: enough for a majority]")
-@click.option("--lease-seconds", type=float, metavar="S", help="How long a question is one person's.")
-@click.option("--who", metavar="NAME", help="Who changes them.  [default: your user name]")
-@click.option("--json", "as_json", is_flag=True, help="The rules in force as one JSON object.")
+@click.option("--budget", metavar="N|none", help="Total number of labels, including existing ones; none: unlimited.")
+@click.option("--classes", metavar="A,B,...", help="Replace the list of classes, in the order of their keys.")
+@click.option("--add", "added", multiple=True, metavar="CLASS", help="Add a class. May be repeated.")
+@click.option(
+    "--remove", "removed", multiple=True, metavar="CLASS", help="Remove a class that has no labels. May be repeated."
+)
+@click.option(
+    "--rename",
+    "renamed",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Rename a class; its labels are kept. May be repeated.",
+)
+@whole_number("--labels-per-item", help="Labels per item, from different people.")
+@whole_number("--most-labels", help="Maximum per item if people disagree.  [default: enough for a majority]")
+@click.option("--lease-seconds", type=float, metavar="S", help="How long a question is reserved for one person.")
+@click.option("--who", metavar="NAME", help="Who makes the change.  [default: your user name]")
+@click.option("--json", "as_json", is_flag=True, help="Print the current rules as one JSON object.")
 def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
     """Show or change the rules of a project: classes, budget, labels per item.
 
-    Without options the rules in force are printed. A change holds at once, also for servers and pages that are open;
-    all of it is made, or nothing if a part is refused.
+    Without options, the current rules are printed. A change takes effect at once, also for running servers and open
+    pages. If one part of a change is invalid, nothing is changed.
     """
     from askwell.project import open_project
 
-    goes_on = "Rules are changed whole or not at all: askwell rules shows those in force."
+    goes_on = "A change is applied completely or not at all: askwell rules shows the current rules."
     with plainly(goes_on=goes_on), open_project(folder) as project:
         desk = project.desk()
         before, changes = desk.rules, _changes(options, desk.rules)
@@ -47,10 +55,10 @@ def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
             click.echo("\n".join(_table(project.folder.name, after, desk.progress())))
         else:
             lines = [*_differences(before, after, desk.progress(), changes.get("renamed", {}))]
-            click.echo("\n".join(lines) if lines else "Nothing to change: these are the rules in force.")
+            click.echo("\n".join(lines) if lines else "Nothing to change: these are the current rules.")
         if project.settings.model == "gp" and len(after.classes) != 2:
-            said = f"the model gp is for two classes, and there are {len(after.classes)} now"
-            click.echo(f"Note: {said}. Name another under [model] in askwell.toml.", err=True)
+            said = f"the model gp supports only two classes, and there are {len(after.classes)} now"
+            click.echo(f"Note: {said}. Choose another under [model] in askwell.toml.", err=True)
 
 
 def _changes(options: dict[str, Any], now: "Rules") -> dict[str, Any]:
@@ -90,18 +98,18 @@ def _renamed(text: str, now: "Rules") -> tuple[str, str]:
     return pair
 
 
-# ---- in words ----
+# ---- output ----
 
 
 def _table(title: str, now: "Rules", progress: "Progress") -> Iterator[str]:
-    """The rules in force, a line for each."""
+    """The current rules, one per line."""
     given = f"{progress.labels:,} given"
     left = given if now.budget is None else f"{given}, {max(0, now.budget - progress.labels):,} left"
-    yield f"{title}: the rules in force"
+    yield f"{title}: current rules"
     yield f"  classes          {_classes(now)}"
     yield f"  budget           {_number(now.budget)} ({left})"
     yield f"  labels per item  {now.labels_per_item}"
-    yield f"  most labels      {now.most_labels} (where people disagree)"
+    yield f"  most labels      {now.most_labels} (if people disagree)"
     yield f"  lease seconds    {now.lease_seconds:g}"
 
 
@@ -116,14 +124,14 @@ def _differences(before: "Rules", after: "Rules", progress: "Progress", renamed:
     if after.budget != before.budget:
         yield f"budget: {_number(before.budget)} -> {_number(after.budget)}"
     if after.budget is not None and after.budget != before.budget and after.budget <= progress.labels:
-        yield f"  {progress.labels:,} {_labels(progress.labels)} were given already, so nothing more is asked."
+        yield f"  {progress.labels:,} {_labels(progress.labels)} were given already, so no more questions are asked."
     for name in ("labels_per_item", "most_labels", "lease_seconds"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             yield f"{name.replace('_', ' ')}: {old:g} -> {new:g}"
     waiting = progress.labelled - progress.complete
     if (after.labels_per_item, after.most_labels) != (before.labels_per_item, before.most_labels) and waiting > 0:
-        yield f"  {waiting:,} labelled {'item needs' if waiting == 1 else 'items need'} labels of other people now."
+        yield f"  {waiting:,} labelled {'item needs' if waiting == 1 else 'items need'} labels from other people now."
 
 
 def _classes(now: "Rules") -> str:

@@ -26,38 +26,62 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A table with labels and the pool's columns, to learn from: CSV, JSON lines or Parquet.",
+    help="Training data: a table with the pool's columns and labels (CSV, JSON lines, Parquet).",
 )
-@click.option("--label", required=True, metavar="COLUMN", help="Its column with the labels.")
-@click.option("--targets", metavar="PATH", help="Inputs like those the model will meet.  [default: of the pool]")
-@whole_number("--most-targets", default=100, help="That many of them, evenly spread.")
-@click.option("--columns", metavar="A,B,...", help="What the model sees.  [default: all numeric columns]")
-@click.option("--id", metavar="COLUMN", help="The pool's column with ids.  [default: rows are counted]")
-@click.option("--model", type=click.Choice(["forest", "linear"]), default="forest", show_default=True)
-@click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="How items are ranked.")
-@click.option("--class-weights", metavar="A=W,...", help="What errors cost, 1 if not said: spam=1,fraud=50.")
-@whole_number("--size", default=10, help="How many of the best to show.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For all scores.")
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="For what is found.")
+@click.option("--label", required=True, metavar="COLUMN", help="Label column of the training data.")
 @click.option(
-    "--engine", metavar="NAME", help="local, local:4 (processes), ray, ray://host:port.  [default: this process]"
+    "--targets", metavar="PATH", help="Unlabelled inputs the model will have to predict.  [default: the pool]"
+)
+@whole_number("--most-targets", default=100, help="Maximum number of targets, evenly spread.")
+@click.option("--columns", metavar="A,B,...", help="Feature columns.  [default: all numeric columns]")
+@click.option("--id", metavar="COLUMN", help="Id column of the pool.  [default: row numbers]")
+@click.option(
+    "--model",
+    type=click.Choice(["forest", "linear"]),
+    default="forest",
+    show_default=True,
+    help="Random forest, or Bayesian logistic regression.",
+)
+@click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="Acquisition function.")
+@click.option("--class-weights", metavar="A=W,...", help="Cost of an error per class, 1 by default: spam=1,fraud=50.")
+@whole_number("--size", default=10, help="Number of best items to print.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write all scores here, as Parquet files.",
 )
 @click.option(
-    "--screen", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE", help="Of items to score exactly."
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Save only intermediate results here, to resume.",
 )
-@click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and count it.")
-@whole_number("--seed", default=0, least=0, help="Of the model, and of the order of equal scores.")
+@click.option(
+    "--engine",
+    metavar="NAME",
+    help="Where to run: local, local:4 (processes), ray, ray://host:port.  [default: this process]",
+)
+@click.option(
+    "--screen",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Score only this share of items exactly, after a rough screening.",
+)
+@click.option("--skip-bad", is_flag=True, help="Skip rows and files that cannot be read, and count them.")
+@whole_number("--seed", default=0, least=0, help="Random seed, for the model and for the order of ties.")
 def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **asked: Any) -> None:
-    """Rank a POOL that need not fit in memory: Parquet, CSV or .npy files, a folder, a glob, a URL.
+    """Rank a POOL that need not fit in memory, by an acquisition function.
 
-    The best items are printed as id, tab, score. --out writes the scores of all items as Parquet files, --keep only
-    what is found piece by piece; in either case the same command goes on where it was stopped.
+    POOL is a Parquet, CSV or .npy file, a folder, a glob or a URL. The best items are printed as id, tab, score. --out
+    writes the scores of all items as Parquet files; --keep saves only the intermediate results of each chunk. With
+    either, run the same command to resume.
     """
     from askwell.scoring import Report, best_items, flat_warning
 
-    with plainly(goes_on=f"To go on: {command()}" if out or keep else "Nothing was kept: see --keep."):
+    with plainly(goes_on=f"To resume: {command()}" if out or keep else "Nothing was saved: see --keep."):
         if out and keep:
-            raise ValueError("--out keeps what is found too: give --out or --keep, not both.")
+            raise ValueError("--out saves intermediate results too: give --out or --keep, not both.")
         costs = by_class("--class-weights", asked["class_weights"], like="spam=1,fraud=50")
         rows, search = _question(pool, asked)
         ranked_by = _score(asked["name"], costs, search.posterior.classes)
@@ -76,10 +100,10 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
         for item, value in zip(rows.ids(found), scores.tolist(), strict=True):
             click.echo(f"{item}\t{value:.6g}")
         click.echo(_said(report, rows), err=True)
-        # some of all pieces are looked at, which would stumble over those that were skipped
+        # some of all chunks are looked at, which would stumble over those that were skipped
         flat = None if report.skipped else flat_warning(search, ranked_by, scores)
         if flat is not None:
-            click.echo(f"Mind: {flat}", err=True)
+            click.echo(f"Note: {flat}", err=True)
 
 
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
@@ -94,11 +118,11 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     rows = open_rows(pool, columns=columns, id=asked["id"], skip_bad=asked["skip_bad"])
     table = read_table(asked["labelled"])
     if rows.width != len(rows.columns):
-        raise ValueError("--columns must be numbers here: an embedding column has no counterpart in a table.")
+        raise ValueError("--columns must be numeric here: an embedding column has no counterpart in a table.")
     x = np.stack([_numbers(table, name) for name in rows.columns], axis=1)
     if not np.isfinite(x).all():
         row = int(np.argwhere(~np.isfinite(x))[0, 0])
-        raise ValueError(f"{table.place(row)}: a number is missing. Fill in missing values first.")
+        raise ValueError(f"{table.place(row)}: a value is missing. Fill in missing values first.")
     y = label_column(table, asked["label"])
     model = model_named(asked["model"], _some(rows, LIKE))
     posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
@@ -123,8 +147,8 @@ def _numbers(table: "Table", name: str) -> np.ndarray:
     if isinstance(values, list):
         row = next(row for row, text in enumerate(values) if text is not None)
         raise ValueError(
-            f"{table.place(row)}: the column {name!r} is numbers in the pool, and must be here, but it holds "
-            f"{values[row][:40]!r}. Name the columns that the model sees: --columns A,B. {TEXTS}"  # type: ignore[index]
+            f"{table.place(row)}: the column {name!r} is numeric in the pool and must be numeric here, but it holds "
+            f"{values[row][:40]!r}. Name the feature columns: --columns A,B. {TEXTS}"  # type: ignore[index]
         )
     return np.asarray(values, np.float32)
 
@@ -139,7 +163,7 @@ def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) ->
 
 
 def _said(report: Any, rows: Any) -> str:
-    """What was done, for people."""
+    """What was done, as text."""
     spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in report.seconds.items())
     lines = [f"{report.rows:,} rows ({spent})."]
     if report.screened:

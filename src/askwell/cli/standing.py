@@ -1,4 +1,4 @@
-"""Where a project stands, as text for a terminal."""
+"""Progress of a project, as text for a terminal."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -53,16 +53,16 @@ def _work(progress: Progress) -> list[str]:
     for person in progress.people[:PEOPLE]:
         skips = f", {person.skips:,} skipped" if person.skips else ""
         pace = "" if person.seconds is None else f", {person.seconds:.1f} s each"
-        lines.append(f"  {person.name or 'nobody named'}: {_several(person.labels, 'label')}{skips}{pace}")
+        lines.append(f"  {person.name or 'unnamed'}: {_several(person.labels, 'label')}{skips}{pace}")
     if len(progress.people) > PEOPLE:
-        lines.append(f"  and {len(progress.people) - PEOPLE} people more")
+        lines.append(f"  and {len(progress.people) - PEOPLE} more people")
     if progress.labels:
         lines.append("  " + ", ".join(f"{name} {count:,}" for name, count in progress.classes.items()))
     if progress.agreement is not None:
         kappa = "" if progress.agreement.kappa is None else f", kappa {progress.agreement.kappa:.2f}"
         lines.append(
             f"  people agree on {progress.agreement.share:.0%} of the {_several(progress.agreement.items, 'item')} "
-            f"that several labelled{kappa}"
+            f"labelled by several{kappa}"
         )
     return lines
 
@@ -81,7 +81,7 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, pla
     }
     said = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
     if last["how"] == "cross-validated":
-        said += " (on questions that were chosen, harder than average: usually a lower bound)"
+        said += " (on chosen questions, which are harder than average: usually a lower bound)"
     said = _wrapped([said], width)
     if len(points) < 2:
         return said
@@ -92,18 +92,18 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, pla
 
 
 def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float | None) -> list[str]:
-    busy = [] if training is None else [f"Training since {training:.0f} s."]
+    busy = [] if training is None else [f"Training for {training:.0f} s so far."]
     report = good[-1] if good else {}
     if not has_model(report):
         two = sum(n > 0 for n in progress.classes.values()) > 1
-        begins = "" if two else " it begins with labels of two classes,"
-        where = "" if busy else f":{begins} while askwell serve runs or at the next askwell ask"
+        once = "" if two else " once two classes have labels,"
+        where = "" if busy else f": training starts{once} while askwell serve runs or at the next askwell ask"
         return [*busy, f"No model yet{where}. Questions are drawn at random or spread over the pool until then."]
     lines = [*busy, f"Trained on {_several(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
     if report.get("gain") is not None:
         lines.append(
-            f"A label of the next questions is expected to tell {report['gain']:.4f} nats about a target's (nats "
-            "measure information: the answer to an open yes-or-no question tells 0.69)."
+            f"Expected information per label: {report['gain']:.4f} nats about a target's label (EPIG; a fair coin flip "
+            "has 0.69 nats)."
         )
     ahead = report.get("next50")
     if ahead:
@@ -114,15 +114,15 @@ def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float
     lines += [f"Note: {warning}" for warning in report.get("warnings", ())]
     advice = report.get("advice")
     if advice:
-        word = "stop" if advice["stop"] else "go on, once the budget allows it" if progress.left == 0 else "go on"
+        word = "stop" if advice["stop"] else "continue, once the budget allows it" if progress.left == 0 else "continue"
         if advice["stop"] or not progress.closed or progress.left == 0:
-            lines += [f"Advice: {word}. {advice['why']}", f"Its rule: {advice['rule']}"]
+            lines += [f"Advice: {word}. {advice['why']}", f"Rule: {advice['rule']}"]
     return lines
 
 
 def _failure(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
     failed = rounds[-1].get("failed") if rounds else None
-    return [f"The last round failed, and the questions before it go on: {failed}"] if failed else []
+    return [f"The last training failed, so questions are chosen as before it: {failed}"] if failed else []
 
 
 def _closed(progress: Progress) -> list[str]:

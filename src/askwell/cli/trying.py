@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 __all__ = ["demo", "simulate"]
 
 METRICS = ("accuracy", "balanced_accuracy", "log_loss")
-STEPS = "steps"  # in the folder of a simulation: what makes it go on
+STEPS = "steps"  # in the folder of a simulation: finished steps, to resume from
 
 
 # ---- demo ----
 
 
 @click.command()
-@whole_number("--seeds", default=5, help="Runs of each score.")
-@whole_number("--budget", default=60, least=7, help="Labels of each run, the first six included.")
+@whole_number("--seeds", default=5, help="Runs per acquisition function.")
+@whole_number("--budget", default=60, least=7, help="Labels per run, including the six initial ones.")
 @click.option(
     "--out",
     default="askwell-demo",
     show_default=True,
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where to write.",
+    help="Output folder.",
 )
-@whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
+@whole_number("--processes", help="Number of parallel runs.  [default: one per processor]")
 def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
-    """See the whole loop on handwritten digits, in about ten seconds.
+    """Show active learning on handwritten digits, in about ten seconds.
 
-    Random, BALD and EPIG ask for labels side by side. Nothing is downloaded.
+    Compares four acquisition functions: random, BALD, EPIG and auto. Nothing is downloaded.
     """
     from askwell.demo import run_demo
 
-    with plainly(goes_on=f"Finished steps are kept in {out}. To go on: {command()}"):
+    with plainly(goes_on=f"Finished steps are saved in {out}. To resume: {command()}"):
         run_demo(seeds=range(seeds), budget=budget, folder=_checked(out), processes=processes, echo=click.echo)
 
 
@@ -56,7 +56,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
 
 
 def _meanings(names: Iterable[str]) -> list[str]:
-    """What scores are, in a line each."""
+    """What the acquisition functions are, one per line."""
     known = [name for name in names if name in MEANINGS]
     width = max(map(len, known), default=0)
     return [f"  {name:<{width}}  {MEANINGS[name]}" for name in known]
@@ -71,77 +71,84 @@ def _names(text: str) -> list[str]:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"scores must be among {', '.join(MEANINGS)}, but one is {name!r}.{hint}")
     if not names or len({*names}) < len(names):
-        raise ValueError(f"scores must be different names with commas between, at least one, but they are {text!r}.")
+        raise ValueError(f"scores must be one or more different names separated by commas, but they are {text!r}.")
     return names
 
 
-@click.command(epilog="\b\n" + "\n".join(["Scores:", *_meanings(MEANINGS)]))
+@click.command(epilog="\b\n" + "\n".join(["Acquisition functions:", *_meanings(MEANINGS)]))
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--label", required=True, metavar="COLUMN", help="The column with the labels, one in every row.")
-@click.option("--id", metavar="COLUMN", help="The column with the rows' ids, all different; not an input.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="A column that is not an input. May be given often.")
+@click.option("--label", required=True, metavar="COLUMN", help="Label column, without missing values.")
+@click.option("--id", metavar="COLUMN", help="Column with unique ids; not a feature.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="A column that is not a feature. May be repeated.")
 @click.option(
     "--targets",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A table of inputs like those the model will meet, labels not needed. Without it: the pool's own.",
+    help="A table of inputs the model will have to predict; no labels needed.  [default: the pool]",
 )
 @click.option(
     "--test",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A test set, with labels. Without it: a share of DATA, set aside at random.",
+    help="A test set with labels.  [default: a random share of DATA]",
 )
-@click.option("--test-share", type=click.FloatRange(0.01, 0.95), metavar="SHARE", help="That share.  [default: 0.3]")
+@click.option(
+    "--test-share",
+    type=click.FloatRange(0.01, 0.95),
+    metavar="SHARE",
+    help="Share of DATA for the test set.  [default: 0.3]",
+)
 @click.option(
     "--model",
     type=click.Choice(["forest", "linear"]),
-    help="A random forest, or Bayesian logistic regression (for texts, embeddings and other wide tables).  [default: "
-    "linear if there are texts, else forest]",
+    help="Random forest, or Bayesian logistic regression (for text, embeddings and other wide tables).  [default: "
+    "linear if there are text columns, else forest]",
 )
 @click.option(
     "--scores",
     default="random,margin,epig,auto",
     show_default=True,
     metavar="NAMES",
-    help="How questions are chosen, see below; names with commas between.",
+    help="Acquisition functions to compare, separated by commas; see below.",
 )
-@whole_number("--initial", default=2, help="Labels per class to begin with.")
-@whole_number("--budget", default=100, help="Labels in all, the first ones included.")
-@whole_number("--size", default=1, help="Labels per step: larger is faster and coarser.")
-@whole_number("--seeds", default=5, help="Runs of each score, from different first labels.")
-@whole_number("--seed", default=0, least=0, help="The first seed; also that of the rows set aside.")
+@whole_number("--initial", default=2, help="Initial labels per class.")
+@whole_number("--budget", default=100, help="Total number of labels, including the initial ones.")
+@whole_number("--size", default=1, help="Batch size: labels per step. Larger is faster and coarser.")
+@whole_number("--seeds", default=5, help="Runs per acquisition function, with different initial labels.")
+@whole_number("--seed", default=0, least=0, help="The first random seed; also used to draw the test set.")
 @click.option(
     "--metric",
     type=click.Choice(METRICS),
     default="accuracy",
     show_default=True,
-    help="What table, curve and verdict are about. Changing it takes no new simulation.",
+    help="Metric of the table, curve and verdict. Changing it needs no new runs.",
 )
-@whole_number("--processes", help="How many runs at a time.  [default: one per processor]")
-@click.option("--engine", metavar="NAME", help="Instead of processes: ray, ray:host:port. Machines must share --out.")
+@whole_number("--processes", help="Number of parallel runs.  [default: one per processor]")
+@click.option(
+    "--engine", metavar="NAME", help="Run on a cluster instead: ray, ray:host:port. Machines must share --out."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where to write.  [default: DATA's name with -simulation]",
+    help="Output folder.  [default: DATA's name with -simulation]",
 )
-@click.option("--delimiter", metavar="MARK", help="Between the values of a CSV, where it is not found by itself.")
-@click.option("--encoding", metavar="NAME", help="Of a CSV that is not UTF-8, such as cp1252.")
+@click.option("--delimiter", metavar="MARK", help="CSV delimiter.  [default: detected]")
+@click.option("--encoding", metavar="NAME", help="CSV encoding, such as cp1252.  [default: UTF-8]")
 def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, scores: str, **options: Any) -> None:
-    """Would active learning have helped me?
+    """Replay active learning on labelled DATA: would it have helped?
 
-    DATA is a table whose labels are known: CSV, JSON lines or Parquet. A learner that does not know them asks for them
-    one by one, choosing by each of the scores, and is judged after every answer. Writes report.html, curves.png,
-    curves.svg, questions.csv (what was asked, in order) and result.json to a folder. The same command again goes on
-    where it was stopped.
+    DATA is a table with known labels: CSV, JSON lines or Parquet. The labels are hidden, then queried one by one with
+    each acquisition function, and the model is tested after every label. Writes report.html, curves.png, curves.svg,
+    questions.csv (the items queried, in order) and result.json to a folder. If interrupted, run the same command to
+    resume.
     """
     from askwell.progress import lines
     from askwell.simulation import simulate as run
 
     folder = out if out is not None else Path(f"{data.stem}-simulation")
     again = command()
-    with plainly(goes_on=f"Finished steps are kept in {folder}. To go on: {again}"):
+    with plainly(goes_on=f"Finished steps are saved in {folder}. To resume: {again}"):
         _checked(folder)
         names = _names(scores)
         reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
@@ -153,10 +160,10 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         )
         click.echo(task.note)
         budget, often = options["budget"], "once" if seeds == 1 else f"{seeds} times"
-        click.echo("\n".join(["scores:", *_meanings(names)]))
+        click.echo("\n".join(["acquisition functions:", *_meanings(names)]))
         click.echo(
-            f"Now asking for {min(budget, len(task.y)):,} labels with each of {', '.join(names)}, {often}. "
-            f"Finished steps are kept in {folder}; if stopped, the same command goes on.\n"
+            f"Simulating {min(budget, len(task.y)):,} labels with each of {', '.join(names)}, {often}. "
+            f"Finished steps are saved in {folder}: run the same command to resume.\n"
         )
         told = lines(label="simulating", unit="steps")
         with _kept_if_begun(folder):
@@ -182,7 +189,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         whole_file(folder / "questions.csv", lambda path: _write_questions(path, found, task))
         _show(found, metric)
         click.echo(
-            f"Written to {folder}: report.html (open it in a browser), curves.png, curves.svg, questions.csv, "
+            f"Wrote to {folder}: report.html (open it in a browser), curves.png, curves.svg, questions.csv, "
             "result.json."
         )
 
@@ -232,11 +239,11 @@ def _write_questions(path: Path, found: Any, task: Labelled) -> None:
 def _checked(path: Path) -> Path:
     """The path of a folder that is new, empty or of an earlier run, and that can be made and written to."""
     if path.exists() and not path.is_dir():
-        raise ValueError(f"--out must be a folder, but {str(path)!r} is a file. Name another.")
+        raise ValueError(f"--out must be a folder, but {str(path)!r} is a file. Choose another.")
     if path.is_dir() and any(path.iterdir()) and not (path / STEPS).is_dir():
         raise ValueError(
             f"--out must be a new folder, an empty one, or that of an earlier run, but {str(path)!r} holds other "
-            "things. Name another."
+            "files. Choose another."
         )
     place = path.absolute()
     place = next(folder for folder in (place, *place.parents) if folder.exists())
@@ -245,7 +252,7 @@ def _checked(path: Path) -> Path:
             return path
     except OSError as fault:
         raise ValueError(
-            f"--out {str(path)!r} cannot be written: {fault.strerror} ({place}). Name another folder."
+            f"--out {str(path)!r} cannot be written: {fault.strerror} ({place}). Choose another folder."
         ) from None
 
 

@@ -215,15 +215,13 @@ def stop_advice(points: Sequence[Point]) -> Advice:
     >>> stop_advice(flat).stop, stop_advice(flat[:3]).stop
     (True, False)
     >>> print(stop_advice(flat).why)
-    The last 50 labels changed 1.0% of the predictions on the targets (yes); the next questions tell 21% of the most ...
+    The last 50 labels changed 1.0% of the predictions on the targets (yes); the expected information of the next ...
     """
     if not points:
         return Advice(False, RULE, "There has been no round yet.")
     present = signs(points)
     if present[0].there is None:
-        return Advice(
-            False, RULE, f"It is too early to tell: there must be a model from before the last {MORE} labels."
-        )
+        return Advice(False, RULE, f"It is too early to say: this needs a model from before the last {MORE} labels.")
     now, before = _speak(present), len(points) > 1 and _speak(signs(points[:-1]))
     said = "; ".join(f"{sign.text} ({ANSWERS[sign.there]})" for sign in present)
     once = " It takes two rounds in a row." if now and not before else ""
@@ -258,9 +256,11 @@ def _information(points: Sequence[Point]) -> Sign:
     now = points[-1].gain
     highest = max((point.gain for point in points if point.gain is not None), default=0.0)
     if now is None or highest <= 0:
-        return Sign(None, "the next questions tell something")
+        return Sign(None, "the next questions have little expected information")
     share = max(0.0, now / highest)
-    return Sign(share < SPENT, f"the next questions tell {share:.0%} of the most that questions told so far")
+    return Sign(
+        share < SPENT, f"the expected information of the next questions is {share:.0%} of its highest value so far"
+    )
 
 
 def _predictions(point: Point) -> Sign:

@@ -286,10 +286,10 @@ def _begin(project: Project, cut_short: bool) -> None:
 
 
 def project_note(project: Project) -> str:
-    """What was found in the data, in words: a line for each thing."""
+    """A summary of the data and settings, one line for each."""
     wanted, items, theirs = project.settings, project.items, project.target_items
-    shown = f", shown by {', '.join(items.shown[:5])}{', ...' if len(items.shown) > 5 else ''}" if items.shown else ""
-    lines = [f"pool: {items.source}, {len(items):,} items of kind {items.kind}{shown}", *_left_out(items)]
+    shown = f", showing {', '.join(items.shown[:5])}{', ...' if len(items.shown) > 5 else ''}" if items.shown else ""
+    lines = [f"pool: {items.source}, {len(items):,} items ({items.kind}){shown}", *_left_out(items)]
     if theirs is not None:
         lines += [f"targets: {theirs.source}, {len(theirs):,} items", *_left_out(theirs)]
     elif wanted.class_prior is not None:
@@ -299,15 +299,15 @@ def project_note(project: Project) -> str:
         lines.append("targets: the pool itself")
     pool, _ = project.features()
     first, *more = project.features_note.splitlines()
-    lines += [f"features: {pool.shape[1]} numbers an item; {first}", *(f"  {line}" for line in more)]
+    lines += [f"features: {pool.shape[1]} dimensions; {first}", *(f"  {line}" for line in more)]
     lines.append(f"classes: {', '.join(wanted.classes)}")
     known = 0 if wanted.label is None else len(_known_labels(items, wanted.label))
     if wanted.label is not None:
-        lines.append(f"labels known at the start: {known:,}, from the column {wanted.label}")
-    lines.append(f"model: {wanted.model}; questions by {wanted.score}, {wanted.batch} at a time")
+        lines.append(f"initial labels: {known:,}, from the column {wanted.label}")
+    lines.append(f"model: {wanted.model}; acquisition function: {wanted.score}; batch size: {wanted.batch}")
     if wanted.class_weights is not None:
         costs = (f"{name} {wanted.class_weights.get(name, 1):g}" for name in wanted.classes)
-        lines.append(f"an error costs: {', '.join(costs)}")
+        lines.append(f"class weights: {', '.join(costs)}")
     return "\n".join(lines)
 
 

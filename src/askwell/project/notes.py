@@ -1,4 +1,4 @@
-"""What does not fit together between a project's settings, its data and its store, in words for people."""
+"""Inconsistencies between a project's settings, its data and its store, as messages."""
 
 from typing import Any
 
@@ -27,10 +27,13 @@ def _left_the_pool(project: Project) -> list[str]:
         return []
     some = listed([*gone], most=3)
     if len(gone) == 1:
-        return [f"1 label is of an item that is no longer in the pool ({some}): kept and exported, not learnt from."]
+        return [
+            f"1 labelled item is no longer in the pool ({some}). Its label is kept and exported, but not used for "
+            "training."
+        ]
     return [
-        f"{len(gone):,} labelled items are no longer in the pool ({some}). Their labels are kept and exported, not "
-        "learnt from."
+        f"{len(gone):,} labelled items are no longer in the pool ({some}). Their labels are kept and exported, "
+        "but not used for training."
     ]
 
 
@@ -48,19 +51,19 @@ def _edited_rules(project: Project) -> list[str]:
         plain = tuple(then) if isinstance(then, list) else then
         if now not in (plain, here):
             said.append(
-                f"[start] {name} in {FILE} was edited, and does not count: since the project began its rules are in "
-                f"the store, and {name} {'are' if name == 'classes' else 'is'} {_words(here)} there. Change them with "
-                "askwell rules, or on the page."
+                f"the change to [start] {name} in {FILE} has no effect: these rules are read only once, when the "
+                f"project is created. The current {name} {'are' if name == 'classes' else 'is'} {_words(here)}. Change "
+                "rules with askwell rules, or on the page."
             )
     return said
 
 
 def _words(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else "without end" if value is None else str(value)
+    return ", ".join(value) if isinstance(value, tuple) else "unlimited" if value is None else str(value)
 
 
 def _vectors(project: Project) -> list[str]:
-    """Why the vectors in files cannot be those of the pool, if so."""
+    """Why the embeddings in files do not match the pool, if so."""
     if not (isinstance(project.settings.features, str) and is_file(project.settings.features)):
         return []
     try:

@@ -19,8 +19,8 @@ __all__ = ["FILE", "MODELS", "Settings", "read_settings", "settings_text"]
 FILE = "askwell.toml"
 FEATURES = ("text", "pixels", "columns")
 LARGEST = 1_000_000  # bytes of a settings file
-LONGEST_CLASS = 100  # letters
-WIDEST = 36  # letters of a line before its comment, in the file
+LONGEST_CLASS = 100  # characters
+WIDEST = 36  # characters of a line before its comment, in the file
 
 
 @final
@@ -176,52 +176,52 @@ class _Line(NamedTuple):
 
 _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
     "data": (
-        "What can be asked about, and what the model will meet. Paths are as seen from this folder.",
+        "The pool, the targets, and how to read and show them. Paths are relative to this folder.",
         (
             _Line("pool", "a table (.csv, .jsonl, .parquet), an array (.npy), a folder of images or text files"),
-            _Line("targets", "inputs like those the model will meet; without them the pool's own", '"traffic.csv"'),
+            _Line("targets", "unlabelled inputs the model will have to predict; default: the pool", '"traffic.csv"'),
             _Line("kind", "how items are shown: text, image or table"),
-            _Line("show", "the columns people see; without it all of them", '["text"]'),
-            _Line("id", "the column with ids; without it rows are counted", '"key"'),
-            _Line("label", "the column with labels that were known at the start", '"label"'),
-            _Line("cost", "the column with what it costs to label a row: gain per cost is ranked then", '"minutes"'),
-            _Line("encoding", "of a CSV that is not UTF-8", '"cp1252"'),
-            _Line("delimiter", "of a CSV, where it is not found by itself", '";"'),
-            _Line("template", "a Jinja file of your own that shows an item on the page", '"item.html"'),
+            _Line("show", "columns shown to annotators; default: all", '["text"]'),
+            _Line("id", "column with unique ids; default: row numbers", '"key"'),
+            _Line("label", "column with initial labels", '"label"'),
+            _Line(
+                "cost", "column with the cost of labelling a row; items are then ranked by gain per cost", '"minutes"'
+            ),
+            _Line("encoding", "CSV encoding; default: UTF-8", '"cp1252"'),
+            _Line("delimiter", "CSV delimiter; default: detected", '";"'),
+            _Line("template", "your own Jinja template for showing an item on the page", '"item.html"'),
         ),
     ),
     "model": (
-        "What is learnt, and how questions are chosen. A change takes effect when the model is next trained.",
+        "The model and the acquisition function. A change takes effect at the next training.",
         (
             _Line("features", "text, pixels, columns, a list of columns, or embeddings:FILE.npy or a column"),
             _Line("model", "forest, linear, gp (two classes), or module:function of your own"),
-            _Line(
-                "score", "auto: what may change predictions on the targets; epig, bald, entropy, margin, random, ..."
-            ),
-            _Line("seed", "the same seed and labels give the same questions"),
+            _Line("score", "acquisition function: auto, epig, bald, entropy, margin, random, ..."),
+            _Line("seed", "random seed: the same seed and labels give the same questions"),
         ),
     ),
     "training": (
-        "When the model is trained again while people label.",
+        "When the model is retrained while people label.",
         (
-            _Line("batch", "questions chosen together"),
-            _Line("retrain_every", "labels"),
-            _Line("retrain_seconds", "or after so many seconds, if there is a new label"),
-            _Line("held_out", "share of questions drawn at random to judge the model by, never learnt from"),
+            _Line("batch", "batch size: questions chosen together"),
+            _Line("retrain_every", "new labels before the model is retrained"),
+            _Line("retrain_seconds", "or seconds before it is retrained, if there is a new label"),
+            _Line("held_out", "share of questions drawn at random as a test set, never used for training"),
         ),
     ),
     "start": (
-        "The rules at the start. From then on they are in the store: change them with askwell rules or on the page.",
+        "Rules when the project is created. Later changes here have no effect: use askwell rules, or the page.",
         (
             _Line("classes", "in the order of their keys 1, 2, 3, ..."),
-            _Line("budget", "labels in all; without it no end", "500"),
-            _Line("labels_per_item", "by different people"),
-            _Line("most_labels", "where they disagree; without it enough for a majority", "3"),
-            _Line("lease_seconds", "a question is one person's for so long, and longer while the page is open"),
+            _Line("budget", "total number of labels; default: unlimited", "500"),
+            _Line("labels_per_item", "from different people"),
+            _Line("most_labels", "maximum per item if people disagree; default: enough for a majority", "3"),
+            _Line("lease_seconds", "how long a question is reserved for one person; renewed while the page is open"),
         ),
     ),
     "store": (
-        "Where everything that happens is kept. For a team: a PostgreSQL database.",
+        "Where labels and all other records are stored. For a team: a PostgreSQL database.",
         (
             _Line("store", "sqlite:///file in this folder, or postgresql://user@host/database (keep passwords out)"),
             _Line("run", "the project's name in the store"),
@@ -231,13 +231,13 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
 _BY_CLASS = {
     "data": (
         "class_prior",
-        "how frequent classes will be",
-        "# [class_prior]  # or how frequent classes will be, instead of targets\n# ham = 0.9\n# spam = 0.1",
+        "expected class frequencies",
+        "# [class_prior]  # expected class frequencies, instead of targets\n# ham = 0.9\n# spam = 0.1",
     ),
     "model": (
         "class_weights",
-        "what a wrong prediction of a class costs; 1 where nothing is said",
-        "# [class_weights]  # what a wrong prediction of a class costs\n# spam = 1\n# fraud = 50",
+        "cost of a wrong prediction, per class; default: 1",
+        "# [class_weights]  # cost of a wrong prediction, per class; default: 1\n# spam = 1\n# fraud = 50",
     ),
 }
 """Section -> the table of numbers by class that stands below it: its name, what it means, and an example."""
@@ -252,7 +252,7 @@ def settings_text(settings: Settings) -> str:
     >>> [line for line in text.splitlines() if line.startswith("classes")]
     ['classes = ["ham", "spam"]  # in the order of their keys 1, 2, 3, ...']
     """
-    lines = ['# A labelling project of askwell; the manual\'s page "A project" explains it.']
+    lines = ['# An askwell labelling project. See the manual, page "A labelling project".']
     for section, (meaning, entries) in _SECTIONS.items():
         lines += ["", f"[{section}]  # {meaning}"]
         written = [_written(settings, line) for line in entries]

@@ -1,4 +1,4 @@
-"""One HTML file with everything a simulation found: opens anywhere, loads nothing, in light and dark, on any screen."""
+"""A report of a simulation as one HTML file: opens anywhere, loads nothing, in light and dark, on any screen."""
 
 import html
 import math
@@ -29,7 +29,7 @@ __all__ = ["html_report"]
 
 MAIN = "accuracy"
 FIRST_QUESTIONS = 12
-ABOUT = "Made by askwell: which examples to label next, so that a model predicts well on the inputs you care about."
+ABOUT = "Made with askwell: which examples to label next, so that a model predicts well on the inputs you care about."
 NOTHING_LOADED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -135,7 +135,7 @@ def _curves(traces: list[Trace], looks: Mapping[str, Style], metric: str) -> str
     runs = max(int(curve(traces, score, metric=metric).runs.max()) for score in looks)
     band = f"Mean of {runs} seeds; the bands are one standard error." if runs > 1 else "One seed."
     return (
-        f"<section><h2>{html.escape(name.capitalize())} as labels come in</h2>"
+        f"<section><h2>{html.escape(name.capitalize())} by number of labels</h2>"
         f"<figure>{_chart(traces, looks, metric)}<figcaption>{band}</figcaption></figure></section>"
     )
 
@@ -156,7 +156,7 @@ def _picture(picture: Picture) -> str:
 
 def _table(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str) -> str:
     name, level = html.escape(metric_name(metric)), next(iter(rows.values())).level
-    what = "what the weakest score has" if metric in LOWER_IS_BETTER else "95 % of what the best score has"
+    what = "the value of the weakest score" if metric in LOWER_IS_BETTER else "95 % of the value of the best score"
     head = (
         "score",
         f"{name},<br>mean over the curve",
@@ -172,12 +172,12 @@ def _table(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str
         lines.append(f"<tr>{_named(score, looks)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     several = "± is one standard error over seeds. " if any(row.runs > 1 for row in rows.values()) else ""
     note = (
-        f"{several}{level:.3f} is {what} at the end, on average; the number of labels is the median over seeds of when "
-        "that was first reached."
+        f"{several}{level:.3f} is {what} at the end, on average. The number of labels at which it was first "
+        "reached is the median over seeds."
     )
     top = f"<thead><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr></thead>"
     return (
-        f'<section><h2>In numbers</h2><div class="scroll"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>'
+        f'<section><h2>Summary table</h2><div class="scroll"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>'
         f'<p class="note">{note}</p></section>'
     )
 
@@ -195,15 +195,14 @@ def _differences(traces: list[Trace], metric: str) -> str:
     runs = max(gap.runs for gap in gaps)
     words = "".join(f"<li>{_gap_words(gap)}</li>" for gap in gaps)
     together = (
-        f", wide enough that those of all {pairs} pairs of scores hold together, since the runs themselves named the "
-        "best score"
+        f", adjusted for all {pairs} pairs of scores, since the best score was picked from the same runs"
         if pairs > 1
         else ""
     )
     note = (
-        "Runs with the same seed began with the same labels, so each difference is taken within a seed. The bars are "
-        f"95 % intervals of the mean by Student's t{together}; p is of Wilcoxon's signed ranks"
-        f"{', adjusted for all pairs by Holm’s method' if pairs > 1 else ''}. With {runs} seeds no p is below "
+        "Runs with the same seed start from the same labels, so each difference is taken within a seed. The bars are "
+        f"95 % confidence intervals of the mean (Student's t){together}; p is from Wilcoxon's signed-rank test"
+        f"{', adjusted for all pairs (Holm)' if pairs > 1 else ''}. With {runs} seeds no p is below "
         f"{min(1.0, pairs * 2 / 2**runs):.2g}, however large the difference."
     )
     return (
@@ -228,7 +227,7 @@ def _other_metrics(traces: list[Trace], looks: Mapping[str, Style], metrics: Seq
         f"{_chart(traces, looks, metric, small=True)}</figure>"
         for metric in metrics
     )
-    return f'<section><h2>By other measures</h2><div class="pair">{figures}</div></section>'
+    return f'<section><h2>Other metrics</h2><div class="pair">{figures}</div></section>'
 
 
 def _first_questions(traces: list[Trace], looks: Mapping[str, Style], ids: Sequence[Any] | None) -> str:
@@ -239,12 +238,12 @@ def _first_questions(traces: list[Trace], looks: Mapping[str, Style], ids: Seque
         asked = [row if ids is None else ids[row] for row in trace.questions[trace.labels[0] :][:FIRST_QUESTIONS]]
         lines.append(
             f'<tr>{_named(trace.score, looks)}<td class="words">'
-            f"{html.escape(', '.join(map(str, asked))) or 'nothing'}</td></tr>"
+            f"{html.escape(', '.join(map(str, asked))) or 'none'}</td></tr>"
         )
-    by = "Rows of the pool, counted from 0" if ids is None else "By the ids of the file, or its rows where it has none"
+    by = "Rows of the pool, counted from 0" if ids is None else "Ids of the file, or its row numbers if it has none"
     note = f"{by}, after the initial labels; seed {seed}."
     return (
-        f'<section><h2>The first questions</h2><p class="note">{note}</p>'
+        f'<section><h2>First queries</h2><p class="note">{note}</p>'
         f'<div class="scroll"><table><tbody>{"".join(lines)}</tbody></table></div></section>'
     )
 
@@ -253,7 +252,7 @@ def _settings(settings: Mapping[str, Any], repeat: str) -> str:
     items = "".join(
         f"<dt>{html.escape(metric_name(str(k)))}</dt><dd>{html.escape(_text(v))}</dd>" for k, v in settings.items()
     )
-    again = f"<h2>The same again</h2><pre>{html.escape(repeat)}</pre>" if repeat else ""
+    again = f"<h2>Reproduce</h2><pre>{html.escape(repeat)}</pre>" if repeat else ""
     return f"<section>{again}<h2>Settings and versions</h2><dl>{items}</dl></section>"
 
 

@@ -277,7 +277,7 @@ def _write(file: Path, content: Any) -> None:
 
 
 def _kept(place: Path) -> str:
-    return f"Finished steps are kept: calling simulate again with the same settings and folder={str(place)!r} goes on."
+    return f"Finished steps are saved: call simulate again with the same settings and folder={str(place)!r} to resume."
 
 
 def _raise(faults: Mapping[Job, Fault | None], steps: Mapping[Job, Sequence[Step]], place: Path) -> None:

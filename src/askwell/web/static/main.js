@@ -26,7 +26,7 @@ function showSaved() {
   const [now, words] = refused || foreign ? ["waiting", [refused, foreign].filter(Boolean).join(", ")]
     : waiting && trouble ? ["waiting", `${waiting} not saved yet`]
       : waiting ? ["saving", "Saving…"]
-        : outbox.parked ? ["waiting", "Undo not answered yet"]
+        : outbox.parked ? ["waiting", "Undo not confirmed yet"]
           : trouble ? ["waiting", "No connection"]
             : ["saved", "All saved"];
   const saved = $("saved");
@@ -44,7 +44,7 @@ const outbox = await Outbox.open({
   project, who, send,
   ours: async (tokens) => (tokens.length ? (await post("/api/given", { tokens })).held : []),
   sent: ({ body }, { corrects, round }) => {
-    if (corrects !== null) say(`${body.item}: ${body.label ?? "skipped"}. This corrects your earlier answer, ${corrects}.`);
+    if (corrects !== null) say(`${body.item}: ${body.label ?? "skipped"}. This replaces your earlier answer, ${corrects}.`);
     leases.ranked(round);
   },
   undid: showUndone,
@@ -116,11 +116,11 @@ function show() {
 }
 
 function nothing() {
-  if (leases.idle) return ["Welcome back", "Press a key to go on."];
-  if (!leases.asked) return leases.fault ? ["No connection", `${leases.fault} Trying again.`] : ["One moment", "The first item is on its way."];
-  if (outbox.entries.length) return ["Waiting for the server", "Your answers are kept in this browser and are sent as soon as it is back."];
+  if (leases.idle) return ["Welcome back", "Press a key to continue."];
+  if (!leases.asked) return leases.fault ? ["No connection", `${leases.fault} Trying again.`] : ["One moment", "Loading the first item."];
+  if (outbox.entries.length) return ["Waiting for the server", "Your answers are kept in this browser and are sent when it is back."];
   if (leases.closed) return [/ other people/.test(leases.closed) ? "Nothing for you right now" : "Done", leases.closed];
-  return ["Nothing for you right now", "Others are labelling what is left. This page looks again by itself."];
+  return ["Nothing for you right now", "Others are labelling the remaining items. This page checks again automatically."];
 }
 
 function leave(entry) {
@@ -155,7 +155,7 @@ async function undo() {
   say("");
   try {
     if (!outbox.parked && !(await outbox.settled(4000))) {
-      say("Undo works again when everything is saved.");
+      say("You can undo again once everything is saved.");
       return;
     }
     await outbox.undo();
@@ -168,8 +168,8 @@ async function undo() {
 
 function showUndone({ refused, undone, task }) {
   if (refused) return say(refused.message);
-  if (!undone) return say("There is nothing to take back.");
-  say(undone.kind === "label" ? `Taken back: ${undone.label}` : "The skip is taken back.");
+  if (!undone) return say("Nothing to undo.");
+  say(undone.kind === "label" ? `Undone: ${undone.label}` : "Skip undone.");
   const again = task && { ...task, was: undone.label };
   if (task && state.undoing) leases.putFirst(again);
   else if (task) leases.putSecond(again); // the answer came late: what is looked at stays
@@ -184,7 +184,7 @@ async function answerAgain(item) {
     leases.drop();
     leases.putFirst({ ...found, was: label, token: null, why: [], score: null });
     show();
-    say("Choose its class, or Esc to leave it as it is.");
+    say("Choose its class, or press Esc to keep it.");
     return true;
   } catch (refusal) {
     say(refusal.message);
@@ -372,7 +372,7 @@ refresh();
 await loadRules();
 show();
 showSaved();
-if (outbox.parked) say("Your last undo was not answered. Press U to repeat it.");
+if (outbox.parked) say("Your last undo was not confirmed. Press U to try again.");
 await outbox.claim();
 await Promise.race([outbox.flush(), new Promise((resolve) => setTimeout(resolve, 3000))]); // first what waits, then new items
 await leases.fill();

@@ -36,7 +36,7 @@ export class Mine {
       this.place.append(...lines);
       this.older.hidden = !more;
       this.last = answers.at(-1)?.seq ?? this.last;
-      if (!this.place.children.length) this.note.textContent = "You have answered nothing yet.";
+      if (!this.place.children.length) this.note.textContent = "You have no answers yet.";
       lines[0]?.querySelector("button").focus();
     } catch (refusal) {
       this.note.textContent = refusal.message;

@@ -2,7 +2,7 @@
 
 const SHORT = 140; // letters
 const MIDDLE = 480;
-const NATS = "Nats measure information: 0.69 is what the answer to an open yes-or-no question tells.";
+const NATS = "Nats measure information: a fair coin flip has 0.69.";
 const DIGITS = "1234567890";
 const LETTERS = "abcdfghijkmnopqrtvxyz"; // without e, l, s, u and w, which do other things
 
@@ -29,12 +29,12 @@ const DRAW = {
   text({ text, more }) {
     const size = text.length <= SHORT ? "short" : text.length <= MIDDLE ? "middle" : "long";
     const shown = element("p", { className: `text ${size}` }, text);
-    return more ? [shown, element("p", { className: "fine" }, `… and ${more.toLocaleString()} more letters`)] : [shown];
+    return more ? [shown, element("p", { className: "fine" }, `… and ${more.toLocaleString()} more characters`)] : [shown];
   },
   picture({ source, alt }) {
     const image = element("img", { src: source, alt });
     image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= 96));
-    image.addEventListener("error", () => image.replaceWith(broken("The picture cannot be loaded.")));
+    image.addEventListener("error", () => image.replaceWith(broken("The image cannot be loaded.")));
     return [image];
   },
   cells({ cells, more }) {
@@ -94,8 +94,8 @@ function meter(share) {
 export function showWhy(task, place) {
   if (!task.why.length) {
     const text = task.score === null
-      ? "No model chose it: it comes in a random order, or spread over the pool or near the targets, until there is a model and every class was seen."
-      : "It was chosen for what its label tells about the targets as a whole; no single one stands out.";
+      ? "It was not chosen by a model. Until there is a model and every class has a label, items are random, spread over the pool, or near the targets."
+      : "Its label is informative about the targets as a whole; no single target stands out.";
     place.replaceChildren(element("h2", {}, "Why this item?"), element("p", {}, text));
     return;
   }
@@ -107,7 +107,7 @@ export function showWhy(task, place) {
   });
   const total = task.score === null ? "" : ` Over all targets: ${task.score.toPrecision(2)} nats on average.`;
   place.replaceChildren(element("h2", {}, "Why this item?"),
-    element("p", {}, `Its label would tell most about these inputs, which the model has to predict.${total} ${NATS}`),
+    element("p", {}, `Its label is most informative about these targets, inputs that the model has to predict.${total} ${NATS}`),
     element("ol", { className: task.why.every((reason) => reason.picture) ? "pictures" : "" }, ...lines));
 }
 

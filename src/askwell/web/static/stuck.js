@@ -22,8 +22,8 @@ export function stuckDialog({ outbox, who, open, answerAgain, rules }) {
   $("refused-button").addEventListener("click", () => {
     const gone = outbox.refused.filter((entry) => entry.gone).length;
     $("refused-why").textContent = several(gone, gone === 1 ? "an item that is no longer in the pool" : "items that are no longer in the pool")
-      + several(outbox.foreign.length, "another project, and will be sent when that is served at this address again")
-      + "What is listed here is kept in this browser until you decide.";
+      + several(outbox.foreign.length, "another project, and will be sent when that project is served at this address again")
+      + "Everything listed here is kept in this browser until you decide.";
     $("refused-list").replaceChildren(...outbox.stuck.map(line));
     $("refused-again").hidden = !outbox.refused.length;
     open();
