@@ -26,7 +26,7 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
     "sklearn": {
-        "desk/agreement.py",
+        "session/agreement.py",
         "models/forest.py",
         "models/growing.py",
         "project/features.py",

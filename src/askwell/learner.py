@@ -20,10 +20,11 @@ from askwell.pool import as_pool
 from askwell.scoring import Question
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
+from askwell.session.events import id_of, text_of
+from askwell.session.run import Entry, Run
+from askwell.session.state import RunState
 from askwell.store import open_store
 from askwell.store.records import Store
-from askwell.store.run import Entry, Run, id_of, text_of
-from askwell.store.state import State
 from askwell.targets import as_targets
 
 __all__ = ["Learner"]
@@ -108,7 +109,7 @@ class Learner:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
         session, asked = self._run.store.session(), list[Any]()
 
-        def questions(state: State) -> list[Entry]:
+        def questions(state: RunState) -> list[Entry]:
             held = self._run.mine(state)[:size]
             chosen = self._choose(state, int(size) - len(held))
             asked[:] = [self._id(item) for item in held] + [self._pool.ids[place] for place, _ in chosen]
@@ -225,7 +226,7 @@ class Learner:
                     f"and now it is {settings[name]!r}. Open it as it was begun, or give run= another name."
                 )
 
-    def _choose(self, state: State, size: int) -> list[tuple[int, float | None]]:
+    def _choose(self, state: RunState, size: int) -> list[tuple[int, float | None]]:
         """(position, score) of new questions: neither labelled, nor pending, nor skipped."""
         free = np.ones(len(self._pool), bool)
         for items in (state.labels, state.pending, state.skipped):
@@ -252,7 +253,7 @@ class Learner:
             _signal(known.question, warn=True)
         return chosen
 
-    def _knowledge(self, state: State) -> Knowledge:
+    def _knowledge(self, state: RunState) -> Knowledge:
         """What follows from the labels; the same one until they change."""
         if self._known is None or self._known[0] != state.changes:
             if not state.labels:
@@ -290,7 +291,7 @@ class Learner:
     def _id(self, item: str) -> Any:
         return self._pool.ids[self._position(item)]
 
-    def _classes_in(self, state: State) -> list[Any]:
+    def _classes_in(self, state: RunState) -> list[Any]:
         if self._classes is not None:
             return self._classes
         return sorted({_kind(label): label for label in state.labels.values()}.values())

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, final
 
 from askwell.bridge.label_config import CHOICES
-from askwell.desk import Rules
+from askwell.session import Rules
+from askwell.session.events import id_of, text_of
 from askwell.store.records import Record
-from askwell.store.run import id_of, text_of
 
 __all__ = ["Said", "Taken", "Task", "as_tasks", "last_words", "news", "unix"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from askwell.bridge.annotations import Task, unix
+from askwell.session.events import id_of
 from askwell.store.records import Record
-from askwell.store.run import id_of
 
 __all__ = ["Ranking", "order_doubt", "ranking_of"]
 

@@ -109,7 +109,7 @@ def _summary(project: "Project", found: "Predictions", out: Path | None) -> str:
     where = "" if out is None else f" written to {click.format_filename(out)}"
     lines = [
         f"{len(found.ids):,} predictions{where}: {classes}. By the model {project.settings.model}, from the labels of "
-        f"{len(project.desk().labels()):,} items."
+        f"{len(project.session().labels()):,} items."
     ]
     if found.left_out:
         lines.append(f"{len(found.left_out):,} left out, with nothing to predict from:")

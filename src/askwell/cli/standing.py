@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from askwell.curves import Trace
-from askwell.desk import Progress
-from askwell.desk.progress import has_model
 from askwell.report import terminal_curves
+from askwell.session import Progress
+from askwell.session.progress import has_model
 
 __all__ = ["standing_text"]
 

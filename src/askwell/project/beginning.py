@@ -12,8 +12,9 @@ from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import CACHE, Project
 from askwell.project.settings import FILE, Settings, settings_text
-from askwell.store.run import Entry, Run, text_of
-from askwell.store.state import State
+from askwell.session.events import text_of
+from askwell.session.run import Entry, Run
+from askwell.session.state import RunState
 from askwell.tables.table import is_missing
 from askwell.tables.texts import is_prose
 
@@ -262,7 +263,7 @@ def _begin(project: Project, cut_short: bool) -> None:
 
     store = project.store(new=True)
 
-    def first(state: State) -> list[Entry]:
+    def first(state: RunState) -> list[Entry]:
         there = store.read(wanted.run) if cut_short else []
         if there and [(each.who, each.kind, each.item, each.body) for each in there] == [
             (IMPORTED, *entry) for entry in entries

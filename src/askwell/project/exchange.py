@@ -16,9 +16,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, final
 
-from askwell.desk import Rules
-from askwell.desk.rules import Revision, most_frequent
-from askwell.desk.state import DeskState
 from askwell.items import Items, ShownImage, ShownRow, ShownText
 from askwell.project.folder import Project
 from askwell.project.formats import (
@@ -32,8 +29,11 @@ from askwell.project.formats import (
     studio_bytes,
     write_whole,
 )
+from askwell.session import Rules
+from askwell.session.events import text_of
+from askwell.session.rules import Revision, most_frequent
+from askwell.session.state import State
 from askwell.store.records import Record, contents
-from askwell.store.run import text_of
 from askwell.tables.table import cell_text, listed
 
 __all__ = ["Report", "Row", "export_labels", "import_labels"]
@@ -133,15 +133,15 @@ def export_labels(
     return len(rows)
 
 
-def _state(project: Project) -> DeskState:
+def _state(project: Project) -> State:
     """What is in force by the store alone: the pool may be gone."""
-    state = DeskState(())
+    state = State(())
     for record in project.store().read(project.settings.run):
         state.add(record)
     return state
 
 
-def _rows(project: Project, state: DeskState) -> Iterator[Row]:
+def _rows(project: Project, state: State) -> Iterator[Row]:
     """The answers in force, in the order in which they were given."""
     told = {record.key: record.body["at"] for record in _records(project) if "at" in record.body}
     answers = (answer for item in state.items() for answer in state.answers(item).values())
@@ -157,7 +157,7 @@ def _records(project: Project) -> list[Record]:
     return [each for each in project.store().read(project.settings.run) if each.kind in ("label", "skip")]
 
 
-def _consensus(state: DeskState) -> Iterator[dict[str, Any]]:
+def _consensus(state: State) -> Iterator[dict[str, Any]]:
     for item in state.items():
         if votes := state.votes(item):
             label, share = most_frequent(votes.values())
@@ -216,7 +216,7 @@ def import_labels(project: Project, path: str | Path, *, format: Format | None =
     """
     file = Path(path)
     found = read_rows(file, format_of(file, format), safe=safe)
-    rules, known = project.desk().rules, {record.key: record for record in _records(project)}
+    rules, known = project.session().rules, {record.key: record for record in _records(project)}
     revisions = _state(project).revisions
     new, refused, again = list[Record](), list[str](), 0
     for place, row in found:

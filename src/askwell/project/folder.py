@@ -26,7 +26,7 @@ from askwell.store.records import Record, Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
-    from askwell.desk import Desk
+    from askwell.session import Session
 
 __all__ = ["CACHE", "Project", "open_project", "store_url"]
 
@@ -41,7 +41,7 @@ CACHE = ".askwell"  # in a project's folder: what can be made again
 class Project:
     """A project that is open. Everything is made when it is first asked for, and once.
 
-    `items` and `target_items` (None without targets) are what people see, `store()` and `desk()` where their answers
+    `items` and `target_items` (None without targets) are what people see, `store()` and `session()` where their answers
     go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from. A `new` one has no store yet.
     """
 
@@ -83,14 +83,14 @@ class Project:
         found: Store = self._made["store"]
         return found
 
-    def desk(self) -> "Desk":
+    def session(self) -> "Session":
         """Who is asked what, and what they answered."""
-        from askwell.desk import Desk
+        from askwell.session import Session
 
-        if "desk" not in self._made:
+        if "session" not in self._made:
             wanted = self.settings
-            self._made["desk"] = Desk(self.store(), self.items.ids, run=wanted.run, seed=wanted.seed)
-        found: Desk = self._made["desk"]
+            self._made["session"] = Session(self.store(), self.items.ids, run=wanted.run, seed=wanted.seed)
+        found: Session = self._made["session"]
         return found
 
     def features(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -110,7 +110,7 @@ class Project:
 
     def _named(self, name: str) -> str:
         """A class of the settings by its name now: it may have been renamed since they were written."""
-        return self.desk().rules.named(name) if "store" in self._made else name
+        return self.session().rules.named(name) if "store" in self._made else name
 
     def costs(self) -> np.ndarray | None:
         """What it costs to label each item, `[n]`, above zero; None if all cost the same."""
@@ -173,7 +173,7 @@ class Project:
         """Close the store."""
         if "store" in self._made:
             self._made.pop("store").close()
-            self._made.pop("desk", None)
+            self._made.pop("session", None)
 
     def __enter__(self) -> "Project":
         return self

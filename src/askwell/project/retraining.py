@@ -18,10 +18,10 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, final
 
-from askwell.desk.progress import has_model
-from askwell.desk.state import DeskState
 from askwell.project.folder import open_project
 from askwell.project.rounds import train_round
+from askwell.session.progress import has_model
+from askwell.session.state import State
 from askwell.store.records import Conflict, Record, Store, StoreError
 
 __all__ = ["Retraining", "main", "took_turn", "training_since"]
@@ -60,7 +60,7 @@ class Retraining:
                 raise ValueError(f"{name} must be above zero, but it is {value!r}.")
         self._folder, self._every, self._seconds = Path(folder).absolute(), every_labels, every_seconds
         self._limit, self._look, self._store = limit_seconds, look_seconds, store
-        self._state = DeskState(())  # of its items nothing is asked here
+        self._state = State(())  # of its items nothing is asked here
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._since: float | None = None  # when the fit that is going on began
         self._fault, self._faults = "", 0

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askwell.desk.leases import Lease, Leases
+from askwell.session.leases import Lease, Leases
 
 step = st.tuples(st.sampled_from(["give", "end", "wait"]), st.integers(0, 4), st.integers(0, 9))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askwell.desk.rules import Revision, Rules, carried, changed, most_frequent
+from askwell.session.rules import Revision, Rules, carried, changed, most_frequent
 
 TWO = Rules(("ham", "spam"))
 votes = st.lists(st.sampled_from("abc"), max_size=7)

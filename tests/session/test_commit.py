@@ -1,4 +1,4 @@
-"""Turns: many threads, one append for those who wait, and no request lost whatever goes wrong."""
+"""GroupCommit: many threads, one append for those who wait, and no request lost whatever goes wrong."""
 
 import sys
 import threading
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from askwell.desk.turns import Lost, Turns
+from askwell.session.commit import GroupCommit, Retry
 from askwell.store import open_store
 from askwell.store.records import Record, StoreError
 
@@ -59,8 +59,8 @@ def follower():
 
 
 @pytest.fixture
-def turns(store, follower):
-    return Turns(store, "main", follower)
+def commits(store, follower):
+    return GroupCommit(store, "main", follower)
 
 
 def record(key, **body):
@@ -70,41 +70,41 @@ def record(key, **body):
 def adding(follower, key, *, guarded=False, **body):
     """A request that stores one record, and finds it there."""
 
-    def decide(draft):
+    def decide(transaction):
         if guarded:
-            draft.guarded.append(record(key, **body))
+            transaction.guarded.append(record(key, **body))
         else:
-            draft.records[key] = record(key, **body)
+            transaction.records[key] = record(key, **body)
         return lambda: follower.keys().count(key)
 
     return decide
 
 
-def test_what_is_stored_is_followed(turns, follower):
-    assert turns.serve(adding(follower, "a")) == 1
-    assert turns.serve(adding(follower, "b", guarded=True)) == 1
-    assert turns.look(follower.keys) == ["a", "b"]
+def test_what_is_stored_is_followed(commits, follower):
+    assert commits.run(adding(follower, "a")) == 1
+    assert commits.run(adding(follower, "b", guarded=True)) == 1
+    assert commits.read(follower.keys) == ["a", "b"]
 
 
-def test_records_of_others_are_followed(turns, follower, store):
+def test_records_of_others_are_followed(commits, follower, store):
     store.store.append([record("theirs")])
-    assert turns.look(follower.keys) == ["theirs"]
+    assert commits.read(follower.keys) == ["theirs"]
     store.store.append([record("theirs too")])
-    assert turns.serve(adding(follower, "ours")) == 1
+    assert commits.run(adding(follower, "ours")) == 1
     assert follower.keys() == ["theirs", "theirs too", "ours"]
 
 
-def test_those_who_wait_are_served_together(turns, follower, store):
+def test_those_who_wait_are_served_together(commits, follower, store):
     """While one append waits for the disk nine others come: they share the next one."""
     store.gate = threading.Event()
     found, threads = [], []
     for number in range(10):
         decide = adding(follower, f"key {number}", guarded=number % 2 == 0)
-        threads.append(threading.Thread(target=lambda decide=decide: found.append(turns.serve(decide))))
+        threads.append(threading.Thread(target=lambda decide=decide: found.append(commits.run(decide))))
         threads[-1].start()
         if number == 0:
-            wait_until(lambda: turns._busy and not turns._waiting)
-    wait_until(lambda: len(turns._waiting) == 9)
+            wait_until(lambda: commits._busy and not commits._waiting)
+    wait_until(lambda: len(commits._waiting) == 9)
     store.gate.set()
     for thread in threads:
         thread.join()
@@ -113,68 +113,68 @@ def test_those_who_wait_are_served_together(turns, follower, store):
     assert [len(keys) for keys in store.appends] == [1, 9]
 
 
-def test_who_wants_to_be_alone_is(turns, follower, store):
+def test_who_wants_to_be_alone_is(commits, follower, store):
     store.gate = threading.Event()
     threads = []
     for number, alone in enumerate([False, False, True, True, False, False]):
-        work = lambda key=f"key {number}", alone=alone: turns.serve(adding(follower, key), alone=alone)  # noqa: E731
+        work = lambda key=f"key {number}", alone=alone: commits.run(adding(follower, key), alone=alone)  # noqa: E731
         threads.append(threading.Thread(target=work))
         threads[-1].start()
-        wait_until(lambda number=number: turns._busy and len(turns._waiting) == number)
+        wait_until(lambda number=number: commits._busy and len(commits._waiting) == number)
     store.gate.set()
     for thread in threads:
         thread.join()
     assert store.appends == [["key 0"], ["key 1"], ["key 2"], ["key 3"], ["key 4", "key 5"]]
 
 
-def test_somebody_elses_record_makes_a_guarded_one_decide_again_and_no_other(turns, follower, store):
+def test_somebody_elses_record_makes_a_guarded_one_decide_again_and_no_other(commits, follower, store):
     calls = []
 
-    def decide(draft):
+    def decide(transaction):
         calls.append(len(follower.records))
         if len(calls) == 1:  # another process is faster
             store.store.append([record("theirs")])
-        draft.records["free"] = record("free")
-        draft.guarded.append(record("guarded"))
+        transaction.records["free"] = record("free")
+        transaction.guarded.append(record("guarded"))
         return lambda: follower.keys()
 
-    assert turns.serve(decide) == ["theirs", "free", "guarded"]
+    assert commits.run(decide) == ["theirs", "free", "guarded"]
     assert calls == [0, 2]
     assert store.appends == [["free"], ["free", "guarded"]]
 
 
-def test_what_did_not_come_true_is_decided_again(turns, follower):
+def test_what_did_not_come_true_is_decided_again(commits, follower):
     tries = []
 
-    def decide(draft):
+    def decide(transaction):
         tries.append(len(tries))
 
         def finish():
             if len(tries) < 3:
-                raise Lost
+                raise Retry
             return "at last"
 
         return finish
 
-    assert turns.serve(decide) == "at last"
+    assert commits.run(decide) == "at last"
 
 
-def test_errors_go_to_the_thread_whose_they_are(turns, follower, store):
+def test_errors_go_to_the_thread_whose_they_are(commits, follower, store):
     """One request in a batch is wrong, another's key is taken: the others are stored."""
-    turns.serve(adding(follower, "taken", other="content"))
+    commits.run(adding(follower, "taken", other="content"))
     store.gate = threading.Event()
     found = {}
 
     def ask(name, decide):
         try:
-            found[name] = turns.serve(decide)
+            found[name] = commits.run(decide)
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
 
-    def wrong(draft):
+    def wrong(transaction):
         raise ValueError("size must be a whole number from 1, but it is 0.")
 
-    def broken(draft):
+    def broken(transaction):
         return lambda: [][0]
 
     requests = {
@@ -188,7 +188,7 @@ def test_errors_go_to_the_thread_whose_they_are(turns, follower, store):
     threads = [threading.Thread(target=ask, args=request) for request in requests.items()]
     for number, thread in enumerate(threads):
         thread.start()
-        wait_until(lambda number=number: turns._busy and len(turns._waiting) == number)
+        wait_until(lambda number=number: commits._busy and len(commits._waiting) == number)
     store.gate.set()
     for thread in threads:
         thread.join()
@@ -202,25 +202,25 @@ def test_errors_go_to_the_thread_whose_they_are(turns, follower, store):
     }
 
 
-def test_a_store_that_fails_is_told_to_all_and_is_used_again(turns, follower, store):
+def test_a_store_that_fails_is_told_to_all_and_is_used_again(commits, follower, store):
     store.error = StoreError("the disk is full")
     with pytest.raises(StoreError, match="the disk is full"):
-        turns.serve(adding(follower, "a"))
+        commits.run(adding(follower, "a"))
     store.error = None
-    assert turns.serve(adding(follower, "a")) == 1
+    assert commits.run(adding(follower, "a")) == 1
 
 
-def test_an_interrupt_stops_nobody_else(turns, follower, store):
+def test_an_interrupt_stops_nobody_else(commits, follower, store):
     """Ctrl-C while a thread serves others: it leaves, and they serve themselves."""
     store.gate = threading.Event()
     found = []
 
-    def interrupted(draft):
+    def interrupted(transaction):
         raise KeyboardInterrupt
 
     def ask(decide):
         try:
-            found.append(turns.serve(decide))
+            found.append(commits.run(decide))
         except KeyboardInterrupt:
             found.append("interrupted")
 
@@ -228,16 +228,16 @@ def test_an_interrupt_stops_nobody_else(turns, follower, store):
     for number, decide in enumerate([adding(follower, "a"), interrupted, adding(follower, "b"), adding(follower, "c")]):
         threads.append(threading.Thread(target=ask, args=(decide,)))
         threads[-1].start()
-        wait_until(lambda number=number: turns._busy and len(turns._waiting) == number)
+        wait_until(lambda number=number: commits._busy and len(commits._waiting) == number)
     store.gate.set()
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()
     assert sorted(map(str, found)) == ["1", "1", "1", "interrupted"]
-    assert not turns._busy
+    assert not commits._busy
 
 
-def test_many_threads_lose_nothing(turns, follower):
+def test_many_threads_lose_nothing(commits, follower):
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -245,8 +245,8 @@ def test_many_threads_lose_nothing(turns, follower):
 
         def work(name):
             for number in range(40):
-                found.append(turns.serve(adding(follower, f"{name} {number}", guarded=number % 3 == 0)))
-                turns.look(lambda: None)
+                found.append(commits.run(adding(follower, f"{name} {number}", guarded=number % 3 == 0)))
+                commits.read(lambda: None)
 
         threads = [threading.Thread(target=work, args=(name,)) for name in "abcdef"]
         for thread in threads:

@@ -12,8 +12,9 @@ from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
 
 from askwell.learner import Learner
+from askwell.session.events import id_of, text_of
+from askwell.session.run import Entry, Run
 from askwell.store import open_store
-from askwell.store.run import Entry, Run, id_of, text_of
 
 HERE = Path(__file__).parents[1]
 KILLS, LABELS = 50, 150

@@ -6,10 +6,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, final
 
-from askwell.desk.agreement import Agreement
-from askwell.desk.board import Board
+from askwell.session.agreement import Agreement
+from askwell.session.assignment import Assignment
 
-__all__ = ["Person", "Progress", "has_model", "pace", "standing"]
+__all__ = ["Person", "Progress", "has_model", "pace", "progress_of"]
 
 PAUSE = 600.0  # seconds; a longer gap between two labels is a break, not work
 
@@ -70,26 +70,26 @@ def has_model(report: Mapping[str, Any]) -> bool:
     return bool(report.get("trained", report.get("labels"))) and not report.get("failed")
 
 
-def standing(board: Board, *, now: float, agreed: Agreement | None) -> Progress:
-    """Where the project of a board stands."""
-    state, closed = board.state, board.closed(None, now=now)
+def progress_of(assignment: Assignment, *, now: float, agreed: Agreement | None) -> Progress:
+    """Where the project of a assignment stands."""
+    state, closed = assignment.state, assignment.closed(None, now=now)
     rules, rate = state.rules, pace(state.times)
     left = None if rules.budget is None else max(0, rules.budget - state.labels)
-    open_ = (len(board.items) - state.complete) * rules.labels_per_item
+    open_ = (len(assignment.items) - state.complete) * rules.labels_per_item
     rest = 0 if closed else open_ if left is None else min(open_, left)
     people = [
         Person(
             name=name,
             labels=work.labels,
             skips=work.skips,
-            held=len(board.running(name, now=now)),
+            held=len(assignment.running(name, now=now)),
             last=work.last,
             seconds=median(work.seconds) if work.seconds else None,
         )
         for name, work in state.people.items()
     ]
     return Progress(
-        items=len(board.items),
+        items=len(assignment.items),
         labelled=state.labelled,
         complete=state.complete,
         skipped=state.skipped,

@@ -1,36 +1,36 @@
-"""What is open for whom: the state of a desk, and the lines that people walk to find their next item."""
+"""What is open for whom: the state of a session, and the lines that people cursor to find their next item."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, final
 
-from askwell.desk.leases import Lease
-from askwell.desk.line import Line
-from askwell.desk.state import DeskState
-from askwell.desk.tasks import Suggested, Task
-from askwell.desk.turns import Draft
 from askwell.seeds import rng_for
+from askwell.session.commit import Transaction
+from askwell.session.events import id_of
+from askwell.session.leases import Lease
+from askwell.session.state import State
+from askwell.session.tasks import Candidate, Task
 from askwell.store.records import Record
-from askwell.store.run import id_of
 
-__all__ = ["Board"]
+__all__ = ["Assignment", "Cursors"]
 
 
 @final
-class Board:
+class Assignment:
     """Follows the records, and finds the next items: the trainer's queue first, then all others in a seeded order.
 
-    >>> board = Board(["a", "b", "c"], seed=0)
-    >>> sorted(board.choose("ada", 5, Draft(), now=0.0))
+    >>> assignment = Assignment(["a", "b", "c"], seed=0)
+    >>> sorted(assignment.choose("ada", 5, Transaction(), now=0.0))
     ['a', 'b', 'c']
     """
 
     def __init__(self, items: Sequence[str], *, seed: int) -> None:
         self.items = _checked(items)
-        self.state = DeskState(self.items)
+        self.state = State(self.items)
         names = list(self.items)
         self._order = [names[place] for place in rng_for(seed, 0, "desk").permutation(len(names)).tolist()]
-        self._pool, self._queue = Line(self._order), Line([])
-        self._suggested: dict[str, Suggested] = {}
+        self._pool, self._queue = Cursors(self._order), Cursors([])
+        self._candidates: dict[str, Candidate] = {}
         self._seen = (0, 0)  # queues and orders that the lines were made of
         self._now = float("-inf")
 
@@ -47,9 +47,9 @@ class Board:
             self.state.add(record)
         queues, orders = self.state.queues, self.state.orders
         if queues != self._seen[0]:
-            self._suggested = _suggested(self.state.queue, self.items)
+            self._candidates = _candidates(self.state.queue, self.items)
         if (queues, orders) != self._seen:  # everything may be open again
-            self._pool, self._queue = Line(self._order), Line(list(self._suggested))
+            self._pool, self._queue = Cursors(self._order), Cursors(list(self._candidates))
             self._seen = (queues, orders)
         self._back(self.state.freed)
         self.state.freed.clear()
@@ -69,15 +69,19 @@ class Board:
 
     # ---- finding ---------------------------------------------------------------------------------------------------
 
-    def choose(self, who: str, size: int, draft: Draft, *, now: float) -> list[str]:
-        """The next `size` items for a person, those of the draft left out; fewer if there are no more."""
-        given = draft.given.get(who, set())
+    def choose(self, who: str, size: int, transaction: Transaction, *, now: float) -> list[str]:
+        """The next `size` items for a person, those of the transaction left out; fewer if there are no more."""
+        given = transaction.given.get(who, set())
 
         def free(item: str) -> bool:
             return self.is_free(item, who, now)
 
         def taken(item: str) -> bool:
-            return item in given or item in found or (item in draft.taken and not self._is_left(item, now, draft))
+            return (
+                item in given
+                or item in found
+                or (item in transaction.taken and not self._is_left(item, now, transaction))
+            )
 
         found: list[str] = []
         for line in (self._queue, self._pool):
@@ -95,9 +99,9 @@ class Board:
         leases = self.state.leases
         return [lease.token for lease in leases.on(item) if now < lease.until and not leases.runs(lease, now)]
 
-    def room(self, draft: Draft) -> int:
+    def room(self, transaction: Transaction) -> int:
         """How many more leases the budget allows, if all that are out come back as labels."""
-        budget, leases = self.state.rules.budget, self.state.leases.live() + draft.taken.total()
+        budget, leases = self.state.rules.budget, self.state.leases.live() + transaction.taken.total()
         return len(self.items) if budget is None else budget - self.state.labels - leases
 
     def closed(self, who: str | None, *, now: float) -> str | None:
@@ -109,9 +113,9 @@ class Board:
             return "All items have the labels they need."
         if who is None or self.running(who, now=now):
             return None
-        if self.room(Draft()) <= 0:
+        if self.room(Transaction()) <= 0:
             return "The last labels of the budget are with other people now."
-        if not self.choose(who, 1, Draft(), now=now):
+        if not self.choose(who, 1, Transaction(), now=now):
             return "There is nothing left for you: you have answered the other items, or they are with other people."
         return None
 
@@ -123,22 +127,100 @@ class Board:
         running = [lease for lease in state.leases.on(item) if state.leases.runs(lease, now)]
         return len(running) < state.needed(item) and all(lease.who != who for lease in running)
 
-    def _is_left(self, item: str, now: float, draft: Draft) -> bool:
+    def _is_left(self, item: str, now: float, transaction: Transaction) -> bool:
         leases = self.state.leases
         running = sum(leases.runs(lease, now) for lease in leases.on(item))
-        return running + draft.taken[item] < self.state.needed(item)
+        return running + transaction.taken[item] < self.state.needed(item)
 
     def _is_complete(self, item: str) -> bool:
         return self.state.needed(item) == 0
 
     def task(self, lease: Lease) -> Task:
         """A lease as the task that its holder sees."""
-        hint = self._suggested.get(lease.item, NOTHING)
+        hint = self._candidates.get(lease.item, NOTHING)
         labels = len(self.state.votes(lease.item))
         return Task(lease.item, lease.token, lease.until, hint.score, hint.why, labels)
 
 
-NOTHING = Suggested("")
+@final
+class Cursors:
+    """Items in an order. Each person has a place in it; items that come free again behind it are handed back.
+
+    What keeps it right: an item behind a person's place is not free for them, or it was put `back` since.
+
+    >>> line = Cursors(["a", "b", "c"])
+    >>> line.first("ada", 2, free=lambda item: item != "a", taken=lambda item: False)
+    ['b', 'c']
+    >>> line.back("a")
+    >>> line.first("ada", 2, free=lambda item: True, taken=lambda item: item == "b")
+    ['a', 'c']
+    """
+
+    def __init__(self, items: Sequence[str]) -> None:
+        self._items = items
+        self._places = {item: place for place, item in enumerate(items)}
+        self._cursors: dict[str, _Cursor] = {}
+        self._start = 0  # all before it is closed to everybody: a newcomer begins here
+
+    def first(self, who: str, size: int, *, free: Callable[[str], bool], taken: Callable[[str], bool]) -> list[str]:
+        """The first `size` items that are `free` for a person and not `taken`.
+
+        What is not free is passed for good, until it is put back; what is taken is only left out this time.
+        """
+        cursor = self._cursors.setdefault(who, _Cursor(self._start))
+        found = cursor.behind(self._items, size, free, taken)
+        place = cursor.place
+        while place < len(self._items) and len(found) < size:
+            item = self._items[place]
+            if free(item):
+                if not taken(item):
+                    found.append(item)
+            elif place == cursor.place:
+                cursor.place += 1
+            place += 1
+        return found
+
+    def back(self, item: str) -> None:
+        """An item may be free again: those who have passed it look at it again."""
+        place = self._places.get(item)
+        if place is None:
+            return
+        self._start = min(self._start, place)
+        for cursor in self._cursors.values():
+            if place < cursor.place:
+                heappush(cursor.passed, place)
+
+    def close(self, over: Callable[[str], bool]) -> None:
+        """Let newcomers begin behind the items at the start that are over for everybody."""
+        while self._start < len(self._items) and over(self._items[self._start]):
+            self._start += 1
+
+
+@final
+class _Cursor:
+    """Where a person is."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.passed: list[int] = []  # a heap of places before it that came free again
+
+    def behind(
+        self, items: Sequence[str], size: int, free: Callable[[str], bool], taken: Callable[[str], bool]
+    ) -> list[str]:
+        found, seen = list[str](), list[int]()
+        while self.passed and len(found) < size:
+            place = heappop(self.passed)
+            if (seen and seen[-1] == place) or not free(items[place]):
+                continue
+            seen.append(place)
+            if not taken(items[place]):
+                found.append(items[place])
+        for place in seen:
+            heappush(self.passed, place)
+        return found
+
+
+NOTHING = Candidate("")
 
 
 def _checked(items: Sequence[str]) -> dict[str, int]:
@@ -154,11 +236,11 @@ def _checked(items: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def _suggested(queue: Mapping[str, Any], items: Mapping[str, int]) -> dict[str, Suggested]:
+def _candidates(queue: Mapping[str, Any], items: Mapping[str, int]) -> dict[str, Candidate]:
     """The queue's items that the pool has, in order."""
     found = {}
     for text, score, why in queue.get("items", ()):
         item = str(id_of(text))
         if item in items:
-            found[item] = Suggested(item, score, tuple((str(id_of(target)), float(nats)) for target, nats in why))
+            found[item] = Candidate(item, score, tuple((str(id_of(target)), float(nats)) for target, nats in why))
     return found

@@ -1,12 +1,12 @@
 """Histories of requests, each of them sent several times: the end must be as if each was sent once.
 
-`python desk_histories.py HISTORIES SEED` runs many, for soak tests.
+`python session_histories.py HISTORIES SEED` runs many, for soak tests.
 """
 
 import random
 import sys
 
-from askwell.desk import Desk
+from askwell.session import Session
 from askwell.store import open_store
 
 ITEMS = ["a", "b", "c", "d"]
@@ -33,22 +33,22 @@ def repeated(chance, history, *, most=5):
     return places
 
 
-def play(history, places, *, labels_per_item=1, desks=2, chance=None):
+def play(history, places, *, labels_per_item=1, sessions=2, chance=None):
     """Send the requests at these places; where things stand afterwards, and what each first request was told."""
     store, told = open_store(None), {}
-    tables = [Desk(store, ITEMS, clock=lambda: 1_000.0) for _ in range(desks)]
+    tables = [Session(store, ITEMS, clock=lambda: 1_000.0) for _ in range(sessions)]
     tables[0].set_rules("owner", labels_per_item=labels_per_item)
     tokens = {(who, task.item): task.token for who in PEOPLE for task in tables[0].next(who, size=2)}
     for place in places:
-        desk = tables[chance.randrange(desks) if chance else 0]
+        session = tables[chance.randrange(sessions) if chance else 0]
         deed, who, item, label = history[place]
         key, token = f"key {place}", tokens.get((who, item))
         if deed == "answer":
-            found = desk.answer(who, item, label, key=key, token=token)
+            found = session.answer(who, item, label, key=key, token=token)
         elif deed == "skip":
-            found = desk.skip(who, item, label, key=key, token=token)
+            found = session.skip(who, item, label, key=key, token=token)
         else:
-            found = desk.undo(who, key=key)
+            found = session.undo(who, key=key)
         if place not in told:
             told[place] = _plain(found)
         elif deed != "undo":
@@ -56,20 +56,20 @@ def play(history, places, *, labels_per_item=1, desks=2, chance=None):
         else:
             assert (found is None) == (told[place] is None)
             assert found is None or found.answer.key == told[place], found
-    fresh = Desk(store, ITEMS, clock=lambda: 1_000.0)
-    assert all(desk.answers() == fresh.answers() for desk in tables)  # whoever reads the records sees the same
-    return standing(tables[-1]), told
+    fresh = Session(store, ITEMS, clock=lambda: 1_000.0)
+    assert all(session.answers() == fresh.answers() for session in tables)  # whoever reads the records sees the same
+    return progress_of(tables[-1]), told
 
 
-def standing(desk):
+def progress_of(session):
     """Everything that may not depend on how often a request was sent."""
-    progress = desk.progress()
+    progress = session.progress()
     answers = [
-        (said.item, said.who, said.kind, said.label, said.reason, said.key, said.kept) for said in desk.answers()
+        (said.item, said.who, said.kind, said.label, said.reason, said.key, said.kept) for said in session.answers()
     ]
     people = {person.name: (person.labels, person.skips, person.held) for person in progress.people}
     counts = (progress.labelled, progress.complete, progress.skipped, progress.labels, progress.held)
-    consensus = {item: (found.label, found.share, found.votes) for item, found in desk.labels().items()}
+    consensus = {item: (found.label, found.share, found.votes) for item, found in session.labels().items()}
     return answers, people, counts, progress.classes, consensus, progress.agreement
 
 
@@ -81,7 +81,7 @@ def _plain(found):
 
 
 def check(seed, *, length=12):
-    """One random history: sent once and sent again and again, through one desk and through several."""
+    """One random history: sent once and sent again and again, through one session and through several."""
     chance = random.Random(seed)
     history, labels = history_of(chance, length=chance.randint(1, length)), chance.choice((1, 1, 2, 3))
     once = play(history, range(len(history)), labels_per_item=labels)

@@ -1,7 +1,7 @@
 """R3: no item is ever with two people. R4: a request that is sent again changes nothing."""
 
-from desk_clients import audit, lease_many, lost
-from desk_histories import check, check_any_order
+from session_clients import audit, lease_many, lost
+from session_histories import check, check_any_order
 
 from soak import Found, folder, spread
 

@@ -1,4 +1,4 @@
-"""Where a desk stands: the fold of its run's records, one at a time, each in constant time.
+"""Where a session stands: the fold of its run's records, one at a time, each in constant time.
 
 The fold is the referee. Processes decide by what they have read so far; whether a lease holds and whether an answer was
 late follows from the order of the records alone, without a clock, so all processes agree. After every record, whoever
@@ -6,18 +6,18 @@ wrote it and why, an item has no more leases than it needs labels.
 """
 
 from collections import Counter, deque
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, final
 
-from askwell.desk.leases import Lease, Leases
-from askwell.desk.rules import Revision, Rules, carried
-from askwell.desk.tasks import Answer, Kept
+from askwell.session.events import id_of
+from askwell.session.leases import Lease, Leases
+from askwell.session.rules import Revision, Rules, carried
+from askwell.session.tasks import Answer, Kept
 from askwell.store.records import Record
-from askwell.store.run import id_of
 
-__all__ = ["DeskState", "Withdrawal", "Work"]
+__all__ = ["Pending", "RunState", "State", "Withdrawal", "Work", "fold"]
 
 RECENT = 200  # labels that a pace is judged by
 NOBODY: Mapping[str, Answer] = MappingProxyType({})
@@ -41,7 +41,7 @@ class Work:
         self.last: float | None = None
 
 
-class _Standing(NamedTuple):
+class _Counts(NamedTuple):
     needed: int
     leases: int
     labels: int
@@ -49,7 +49,7 @@ class _Standing(NamedTuple):
 
 
 @final
-class DeskState:
+class State:
     """The fold. Items that are not among `items` keep their labels, and are not asked about."""
 
     def __init__(self, items: Container[str]) -> None:
@@ -129,7 +129,7 @@ class DeskState:
             elif record.kind == "release":
                 self._add_release(record, item)
             elif record.kind in ANSWERS:
-                before = self._standing(item)
+                before = self._counts(item)
                 ANSWERS[record.kind](self, record, item)
                 self._count(item, before, self._settled(item))
 
@@ -231,9 +231,9 @@ class DeskState:
             self.leases.end(held)
             self.freed.append(item)
 
-    def _settled(self, item: str) -> _Standing:
+    def _settled(self, item: str) -> _Counts:
         """Others answered first: leases without use end, those that run out first, and of equal ones the newest."""
-        now = self._standing(item)
+        now = self._counts(item)
         if now.leases <= now.needed:
             return now
         newest = list(self.leases.on(item))[::-1]
@@ -243,14 +243,14 @@ class DeskState:
 
     # ---- counts ----------------------------------------------------------------------------------------------------
 
-    def _standing(self, item: str) -> _Standing:
+    def _counts(self, item: str) -> _Counts:
         said = self._answers.get(item)
         if not said:
-            return _Standing(self.rules.labels_per_item, len(self.leases.on(item)), 0, 0)
+            return _Counts(self.rules.labels_per_item, len(self.leases.on(item)), 0, 0)
         labels = [answer.label for answer in said.values() if answer.kind == "label"]
-        return _Standing(self.rules.needed(labels), len(self.leases.on(item)), len(labels), len(said))
+        return _Counts(self.rules.needed(labels), len(self.leases.on(item)), len(labels), len(said))
 
-    def _count(self, item: str, before: _Standing, after: _Standing) -> None:
+    def _count(self, item: str, before: _Counts, after: _Counts) -> None:
         if after.needed - after.leases > before.needed - before.leases:
             self.freed.append(item)
         if after.labels > 1:
@@ -281,4 +281,74 @@ class DeskState:
         self.complete = sum(item in self._items and self.needed(item) == 0 for item in self._answers)
 
 
-ANSWERS = {"label": DeskState._add_label, "skip": DeskState._add_skip, "withdrawal": DeskState._add_withdrawal}
+ANSWERS = {"label": State._add_label, "skip": State._add_skip, "withdrawal": State._add_withdrawal}
+
+
+# ---- the run of a learner -------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Pending:
+    """A question that waits for its answer."""
+
+    session: str  # who has it: an open store
+    score: float | None  # what its answer was expected to tell; None if it was asked before there was a model
+
+
+@final
+@dataclass(frozen=True)
+class RunState:
+    """What a run's records add up to. Items are ids as text, in the order in which they were first told or asked."""
+
+    seq: int = 0  # of the last record
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Any] = field(default_factory=dict)  # item -> label
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)  # item -> reason
+    changes: int = 0  # labels and withdrawals: what a model is fitted to changes with each
+    told: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)  # item -> (key, label), not withdrawn
+
+
+def fold(state: RunState, records: Iterable[Record]) -> RunState:
+    """The state after some more records.
+
+    A later label corrects an earlier one, and an answer of any kind ends a question. A withdrawal takes labels back:
+    that one "of" which it is, after which the one before it counts again, or all.
+
+    >>> asked = Record("a", "main", "question", "7", {"session": "s", "score": 0.5}, seq=1)
+    >>> told = Record("b", "main", "label", "7", {"label": "cat"}, seq=2)
+    >>> fold(RunState(), [asked]).pending
+    {'7': Pending(session='s', score=0.5)}
+    >>> state = fold(RunState(), [asked, told])
+    >>> state.pending, state.labels
+    ({}, {'7': 'cat'})
+    """
+    seq, settings, changes = state.seq, state.settings, state.changes
+    labels, pending, skipped = dict(state.labels), dict(state.pending), dict(state.skipped)
+    told = dict(state.told)
+    for record in records:
+        seq, item = record.seq, record.item or ""
+        if record.kind == "run":
+            settings = record.body
+        elif record.kind == "question":
+            pending[item] = Pending(str(record.body["session"]), record.body.get("score"))
+        elif record.kind == "label":
+            labels[item] = record.body["label"]
+            told[item] = (*told.get(item, ()), (record.key, labels[item]))
+            changes += 1
+        elif record.kind == "withdrawal":
+            of = record.body.get("of")
+            told[item] = tuple(each for each in told.get(item, ()) if of is not None and each[0] != of)
+            if told[item]:
+                labels[item] = told[item][-1][1]
+            else:
+                labels.pop(item, None)
+            changes += 1
+        elif record.kind == "skip":
+            skipped[item] = str(record.body.get("reason", ""))
+        if record.kind in ("label", "skip"):
+            pending.pop(item, None)
+        if record.kind == "label":
+            skipped.pop(item, None)
+    return RunState(seq, settings, labels, pending, skipped, changes, told)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from askwell.desk.agreement import agreement
+from askwell.session.agreement import agreement
 
 PEOPLE = ["ada", "bob", "cyd"]
 votes = st.lists(st.dictionaries(st.sampled_from(PEOPLE), st.sampled_from(["x", "y", "z"])), max_size=12)

@@ -1,13 +1,12 @@
 """One run in a store: its present state, and changes to it that nobody else's change can slip between."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
+from askwell.session.state import RunState, fold
 from askwell.store.records import Conflict, Record, Store
-from askwell.store.state import State, fold
 
-__all__ = ["Entry", "Run", "id_of", "text_of"]
+__all__ = ["Entry", "Run"]
 
 
 class Entry(NamedTuple):
@@ -30,16 +29,16 @@ class Run:
 
     def __init__(self, store: Store, name: str) -> None:
         self.store, self.name = store, name
-        self._state = State()
+        self._state = RunState()
 
-    def state(self) -> State:
+    def state(self) -> RunState:
         """The state after all records there are now."""
         new = self.store.read(self.name, after=self._state.seq)
         if new:
             self._state = fold(self._state, new)
         return self._state
 
-    def change(self, entries_for: Callable[[State], Sequence[Entry]], *, who: str = "") -> State:
+    def change(self, entries_for: Callable[[RunState], Sequence[Entry]], *, who: str = "") -> RunState:
         """Record what `entries_for(state)` says, and give the state after it.
 
         If somebody else recorded something since that state, it is called again with the new one: a change always
@@ -59,31 +58,10 @@ class Run:
                 continue
             return self.state()
 
-    def mine(self, state: State) -> list[str]:
+    def mine(self, state: RunState) -> list[str]:
         """Pending questions that are this session's, or of a session that is no longer there, in order."""
         own, alive = self.store.session(), dict[str, bool]()
         for question in state.pending.values():
             if question.session not in alive:
                 alive[question.session] = question.session != own and self.store.alive(question.session)
         return [item for item, question in state.pending.items() if not alive[question.session]]
-
-
-def text_of(item: Any) -> str:
-    """An item's id as the text it is kept as.
-
-    >>> text_of(7), text_of("7"), id_of('["a", 1]')
-    ('7', '"7"', ('a', 1))
-    """
-    try:
-        return json.dumps(item, ensure_ascii=False)
-    except TypeError:
-        raise ValueError(
-            f"ids must be numbers, text or tuples of them, but one is {item!r} ({type(item).__name__}). "
-            "Try ids=[str(item) for item in ids]."
-        ) from None
-
-
-def id_of(text: str) -> Any:
-    """The id that a text stands for."""
-    value = json.loads(text)
-    return tuple(value) if isinstance(value, list) else value

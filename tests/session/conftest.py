@@ -1,4 +1,4 @@
-"""The private PostgreSQL server of the store's tests, for the desk's."""
+"""The private PostgreSQL server of the store's tests, for the session's."""
 
 from store.conftest import postgres_schema, postgres_server, postgres_url
 

@@ -4,18 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from askwell.desk.rules import Rules
-from askwell.desk.state import DeskState
+from askwell.session.events import text_of
+from askwell.session.rules import Rules
+from askwell.session.state import RunState, State, fold
 from askwell.store.records import Record
-from askwell.store.run import text_of
-from askwell.store.state import State, fold
 
 ITEMS = ["a", "b", "c"]
 
 
 def state_of(*records):
     """The state after (kind, item, body, who), their keys r1, r2, ..."""
-    state = DeskState(ITEMS)
+    state = State(ITEMS)
     for seq, (kind, item, body, who) in enumerate(records, 1):
         text = None if item is None else text_of(item)
         state.add(Record(f"r{seq}", "main", kind, text, body, who, seq, float(seq)))
@@ -98,11 +97,11 @@ def test_a_learner_alone_on_the_run_sees_the_same_labels(entries):
         Record(f"r{seq}", "main", kind, text_of(item), body, "", seq)
         for seq, (kind, item, body) in enumerate(entries, 1)
     ]
-    state = DeskState(ITEMS)
+    state = State(ITEMS)
     for record in records:
         state.add(record)
     found = {text_of(item): state.votes(item)[""] for item in state.items() if state.votes(item)}
-    assert found == fold(State(), records).labels
+    assert found == fold(RunState(), records).labels
 
 
 # ---- leases --------------------------------------------------------------------------------------------------------
@@ -223,8 +222,8 @@ def body_of(kind, value, token):
 @given(st.lists(entries, max_size=40))
 @settings(max_examples=300)
 def test_whatever_the_records_are_no_item_has_more_leases_than_it_needs(history):
-    """Also records that no desk would write: the fold is the referee. And every count is that of a slow count."""
-    state = DeskState(ITEMS)
+    """Also records that no session would write: the fold is the referee. And every count is that of a slow count."""
+    state = State(ITEMS)
     for seq, (kind, item, value, who, token) in enumerate(history, 1):
         text = None if item is None else text_of(item)
         state.add(Record(f"r{seq}", "main", kind, text, body_of(kind, value, token), who, seq, float(seq)))
@@ -245,3 +244,73 @@ def test_whatever_the_records_are_no_item_has_more_leases_than_it_needs(history)
         for who, work in state.people.items():
             assert work.labels == sum(answer.who == who and answer.kind == "label" for answer in said)
             assert work.skips == sum(answer.who == who and answer.kind == "skip" for answer in said)
+
+
+# ---- the run of a learner -------------------------------------------------------------------------------------------
+
+
+TEXTS = st.sampled_from(["1", "2", '"a"'])
+HISTORIES = st.lists(
+    st.one_of(
+        st.tuples(st.just("question"), TEXTS, st.sampled_from(["s", "t"])),
+        st.tuples(st.just("label"), TEXTS, st.sampled_from(["cat", "dog"])),
+        st.tuples(st.just("withdrawal"), TEXTS, st.just("")),
+        st.tuples(st.just("skip"), TEXTS, st.just("dark")),
+    ),
+    max_size=12,
+)
+BODY = {
+    "question": lambda value: {"session": value, "score": None},
+    "label": lambda value: {"label": value},
+    "withdrawal": lambda value: {},
+    "skip": lambda value: {"reason": value},
+}
+
+
+def records_of(history):
+    return [
+        Record(str(place), "main", kind, item, BODY[kind](value), seq=place + 1)
+        for place, (kind, item, value) in enumerate(history)
+    ]
+
+
+@given(HISTORIES)
+def test_what_holds_for_an_item_is_what_its_own_last_records_say(history):
+    state = fold(RunState(), records_of(history))
+    for item in ("1", "2", '"a"'):
+        own = [(kind, value) for kind, about, value in history if about == item]
+        answers = [(kind, value) for kind, value in own if kind in ("label", "withdrawal")]
+        label = answers[-1][1] if answers and answers[-1][0] == "label" else None
+        assert state.labels.get(item) == label
+        open_ = [value for kind, value in own if kind in ("question", "label", "skip")]
+        kinds = [kind for kind, _ in own if kind in ("question", "label", "skip")]
+        waits = bool(kinds) and kinds[-1] == "question"
+        assert (item in state.pending) == waits
+        assert not waits or state.pending[item].session == open_[-1]
+        last = [kind for kind, _ in own if kind in ("label", "skip")]
+        assert (item in state.skipped) == (bool(last) and last[-1] == "skip")
+    assert state.changes == sum(kind in ("label", "withdrawal") for kind, *_ in history)
+
+
+@given(HISTORIES, st.integers(0, 12))
+def test_a_fold_in_two_parts_is_the_whole_fold(history, cut):
+    records = records_of(history)
+    assert fold(fold(RunState(), records[:cut]), records[cut:]) == fold(RunState(), records)
+
+
+def test_a_question_taken_over_changes_hands():
+    asked = Record("a", "main", "question", "1", {"session": "s", "score": 0.5}, seq=1)
+    again = Record("b", "main", "question", "1", {"session": "t", "score": 0.5}, seq=2)
+    state = fold(RunState(), [asked, again])
+    assert state.pending["1"].session == "t"
+
+
+def test_a_withdrawal_of_one_label_leaves_those_of_others():
+    label = lambda key, value: Record(key, "main", "label", "7", {"label": value})  # noqa: E731
+    undo = lambda of: Record(f"undo {of}", "main", "withdrawal", "7", {"of": of})  # noqa: E731
+    told = [label("ada", "cat"), label("bob", "dog")]
+    assert fold(RunState(), [*told, undo("bob")]).labels == {"7": "cat"}
+    assert fold(RunState(), [*told, undo("ada")]).labels == {"7": "dog"}
+    assert fold(RunState(), [*told, undo("a skip")]).labels == {"7": "dog"}
+    assert fold(RunState(), [*told, undo("ada"), undo("bob")]).labels == {}
+    assert fold(fold(RunState(), told), [undo("bob")]).labels == {"7": "cat"}

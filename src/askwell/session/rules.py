@@ -13,7 +13,7 @@ LONGEST = 100  # letters of a class: it stands on a button
 
 
 class Changes(TypedDict, total=False):
-    """What `Desk.set_rules` may change; what is not named stays as it is."""
+    """What `Session.set_rules` may change; what is not named stays as it is."""
 
     classes: Sequence[str]
     labels_per_item: int

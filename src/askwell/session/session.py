@@ -1,4 +1,4 @@
-"""The desk: hands out items, takes answers, and says where things stand. Any number may be open on one store."""
+"""A session: hands out items, takes answers, and says where things stand. Any number may be open on one store."""
 
 import hashlib
 import math
@@ -8,42 +8,42 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Unpack, final
 
-from askwell.desk.agreement import Agreement, agreement
-from askwell.desk.board import Board
-from askwell.desk.leases import Lease
-from askwell.desk.progress import Progress, standing
-from askwell.desk.rules import Changes, Rules, carried, changed, most_frequent
-from askwell.desk.state import Withdrawal
-from askwell.desk.tasks import Answer, Consensus, Kept, Receipt, Suggested, Task, Undone
-from askwell.desk.turns import Draft, Finish, Lost, Turns
+from askwell.session.agreement import Agreement, agreement
+from askwell.session.assignment import Assignment
+from askwell.session.commit import GroupCommit, OnCommit, Retry, Transaction
+from askwell.session.events import text_of
+from askwell.session.leases import Lease
+from askwell.session.progress import Progress, progress_of
+from askwell.session.rules import Changes, Rules, carried, changed, most_frequent
+from askwell.session.state import Withdrawal
+from askwell.session.tasks import Answer, Candidate, Consensus, Kept, Receipt, Task, Undone
 from askwell.store.records import Record, Store
-from askwell.store.run import text_of
 
-__all__ = ["Desk"]
+__all__ = ["Session"]
 
 REASONS = 5  # targets that are kept with a suggestion
 
 
 @final
-class Desk:
+class Session:
     """Who is asked what, and what they answered, for the items of one project.
 
-    `items` are the ids of the pool. Everything is kept in the records of `run`; desks of several processes on one store
+    `items` are the ids of the pool. Everything is in the records of `run`; sessions of several processes on one store
     see the same, and never give an item to more people than it needs labels. `clock` gives unix seconds, for leases
     only; `seed` orders the items that no model has ranked yet. Every method may be called from any thread.
 
     >>> from askwell.store import open_store
-    >>> desk = Desk(open_store(None), ["a", "b", "c"])
-    >>> desk.set_rules("ada", classes=["ham", "spam"]).classes
+    >>> session = Session(open_store(None), ["a", "b", "c"])
+    >>> session.set_rules("ada", classes=["ham", "spam"]).classes
     ('ham', 'spam')
-    >>> (task,) = desk.next("ada")
-    >>> desk.next("bob")[0].item != task.item
+    >>> (task,) = session.next("ada")
+    >>> session.next("bob")[0].item != task.item
     True
-    >>> desk.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept
+    >>> session.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept
     'counted'
-    >>> desk.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept     # the network failed: sent again
+    >>> session.answer("ada", task.item, "ham", key="f3a1", token=task.token).kept     # the network failed: sent again
     'again'
-    >>> [found.label for found in desk.labels().values()]
+    >>> [found.label for found in session.labels().values()]
     ['ham']
     """
 
@@ -57,9 +57,9 @@ class Desk:
         seed: int = 0,
     ) -> None:
         self._store, self._run, self._clock = store, run, clock
-        self._board = Board(items, seed=seed)
-        self._state = self._board.state
-        self._turns = Turns(store, run, self._board)
+        self._assignment = Assignment(items, seed=seed)
+        self._state = self._assignment.state
+        self._commits = GroupCommit(store, run, self._assignment)
         self._agreed: tuple[int, Agreement | None] = (-1, None)
 
     # ---- for the people ----------------------------------------------------------------------------------------------
@@ -74,52 +74,52 @@ class Desk:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
 
-        def decide(draft: Draft) -> Finish[list[Task]]:
-            now = self._board.at(self._clock())
-            own = self._board.running(who, now=now)[:size]
+        def decide(transaction: Transaction) -> OnCommit[list[Task]]:
+            now = self._assignment.at(self._clock())
+            own = self._assignment.running(who, now=now)[:size]
             for lease in own:
-                self._renew(draft, lease, now)
-            given = draft.given.setdefault(who, set())
-            wanted = min(size - len(own) - len(given), self._board.room(draft))
-            for item in self._board.choose(who, wanted, draft, now=now) if wanted > 0 else []:
-                draft.guarded.append(self._lease(who, item, uuid.uuid4().hex, now))
-                draft.taken[item] += 1
+                self._renew(transaction, lease, now)
+            given = transaction.given.setdefault(who, set())
+            wanted = min(size - len(own) - len(given), self._assignment.room(transaction))
+            for item in self._assignment.choose(who, wanted, transaction, now=now) if wanted > 0 else []:
+                transaction.guarded.append(self._lease(who, item, uuid.uuid4().hex, now))
+                transaction.taken[item] += 1
                 given.add(item)
             promised = min(size, len(own) + len(given))
 
-            def finish() -> list[Task]:
-                found = self._board.running(who, now=now)[:size]
+            def tasks() -> list[Task]:
+                found = self._assignment.running(who, now=now)[:size]
                 if len(found) < promised:
-                    raise Lost
-                return [self._board.task(lease) for lease in found]
+                    raise Retry
+                return [self._assignment.task(lease) for lease in found]
 
-            return finish
+            return tasks
 
-        return self._turns.serve(decide)
+        return self._commits.run(decide)
 
     def renew(self, who: str, tokens: Sequence[str]) -> list[str]:
         """Keep these items for longer; the tokens that are still the person's, also if their time had run out."""
         _check_name(who)
 
-        def decide(draft: Draft) -> Finish[list[str]]:
-            now = self._board.at(self._clock())
+        def decide(transaction: Transaction) -> OnCommit[list[str]]:
+            now = self._assignment.at(self._clock())
             for lease in self._held(who, tokens):
-                self._renew(draft, lease, now)
+                self._renew(transaction, lease, now)
             return lambda: [lease.token for lease in self._held(who, tokens)]
 
-        return self._turns.serve(decide)
+        return self._commits.run(decide)
 
     def release(self, who: str, tokens: Sequence[str]) -> None:
         """Give items back, unanswered: somebody else may have them at once."""
         _check_name(who)
 
-        def decide(draft: Draft) -> Finish[None]:
+        def decide(transaction: Transaction) -> OnCommit[None]:
             for lease in self._held(who, tokens):
                 record = self._record("release", lease.item, {"token": lease.token}, who)
-                draft.records[record.key] = record
+                transaction.records[record.key] = record
             return lambda: None
 
-        self._turns.serve(decide)
+        self._commits.run(decide)
 
     def answer(
         self,
@@ -143,21 +143,21 @@ class Desk:
         if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
             raise ValueError(f"seconds must be a number from 0, but it is {seconds!r}.")
 
-        def decide(draft: Draft) -> Finish[Receipt]:
+        def decide(transaction: Transaction) -> OnCommit[Receipt]:
             body = {"label": label, "token": token, "seconds": seconds}
-            return self._request(draft, "label", who, item, label, body, key, version=rules)
+            return self._request(transaction, "label", who, item, label, body, key, version=rules)
 
-        return self._turns.serve(decide)
+        return self._commits.run(decide)
 
     def skip(self, who: str, item: str, reason: str, *, key: str, token: str | None = None) -> Receipt:
         """Store that a person does not want to label an item. They do not get it again; others may."""
         _check_name(who)
         self._check_item(item)
 
-        def decide(draft: Draft) -> Finish[Receipt]:
-            return self._request(draft, "skip", who, item, None, {"reason": reason, "token": token}, key)
+        def decide(transaction: Transaction) -> OnCommit[Receipt]:
+            return self._request(transaction, "skip", who, item, None, {"reason": reason, "token": token}, key)
 
-        return self._turns.serve(decide)
+        return self._commits.run(decide)
 
     def undo(self, who: str, *, key: str) -> Undone | None:
         """Take back the person's last label or skip, and give them the item again; None if there is nothing left.
@@ -166,31 +166,31 @@ class Desk:
         """
         _check_name(who)
 
-        def decide(draft: Draft) -> Finish[Undone | None]:
+        def decide(transaction: Transaction) -> OnCommit[Undone | None]:
             known = self._state.requests.get(key)
             if known is not None and not (isinstance(known, Withdrawal) and known.who == who):
                 raise ValueError(_clash(key))
             if known is None:
                 last = self._state.last(who)
                 item, of = (None, None) if last is None else (last.item, last.key)
-                draft.guarded.append(self._record("withdrawal", item, {"of": of}, who, key))
+                transaction.guarded.append(self._record("withdrawal", item, {"of": of}, who, key))
                 if last is not None:
-                    now = self._board.at(self._clock())
-                    draft.guarded.append(self._lease(who, last.item, uuid.uuid4().hex, now))
+                    now = self._assignment.at(self._clock())
+                    transaction.guarded.append(self._lease(who, last.item, uuid.uuid4().hex, now))
             return lambda: self._undone(who, key)
 
-        return self._turns.serve(decide, alone=True)
+        return self._commits.run(decide, alone=True)
 
     def closed(self, *, who: str | None = None) -> str | None:
         """Why no more items are given, to this person or to anybody; None while there are some."""
-        return self._turns.look(lambda: self._board.closed(who, now=self._board.at(self._clock())))
+        return self._commits.read(lambda: self._assignment.closed(who, now=self._assignment.at(self._clock())))
 
     # ---- for those who run the project -------------------------------------------------------------------------------
 
     @property
     def rules(self) -> Rules:
         """The rules in force."""
-        return self._turns.look(lambda: self._state.rules)
+        return self._commits.read(lambda: self._state.rules)
 
     def set_rules(self, who: str, **changes: Unpack[Changes]) -> Rules:
         """Change the rules: classes, added, removed, renamed, labels_per_item, most_labels, lease_seconds, budget.
@@ -200,20 +200,20 @@ class Desk:
         from now on, and a page that still sends the old one is understood.
         """
 
-        def decide(draft: Draft) -> Finish[Rules]:
+        def decide(transaction: Transaction) -> OnCommit[Rules]:
             used = {label: n for label, n in self._state.uses.items() if n}
             rules, renamed = changed(self._state.rules, changes, used=used)
             if rules != self._state.rules:
-                draft.guarded.append(self._record("rules", None, rules.body(renamed), who))
+                transaction.guarded.append(self._record("rules", None, rules.body(renamed), who))
             return lambda: self._state.rules
 
-        return self._turns.serve(decide, alone=True)
+        return self._commits.run(decide, alone=True)
 
-    def put_queue(self, round: int, suggestions: Iterable[Suggested]) -> None:
+    def put_queue(self, round: int, candidates: Iterable[Candidate]) -> None:
         """Replace the queue: the items to ask about next, best first, as the trainer ranks them now."""
-        self._put([self._queue(round, suggestions)])
+        self._put([self._queue(round, candidates)])
 
-    def put_round(self, report: Mapping[str, Any], *, queue: Iterable[Suggested] | None = None) -> None:
+    def put_round(self, report: Mapping[str, Any], *, queue: Iterable[Candidate] | None = None) -> None:
         """Store the report of a round of training, and with it, all or nothing, the queue that came of it.
 
         `report` has "round", and either "failed" (a text) or what the trainer found: "labels", "seconds", "model",
@@ -226,15 +226,15 @@ class Desk:
         """item -> what people say about it, for the items of the pool that have labels: what the model learns from."""
 
         def found() -> dict[str, Consensus]:
-            known, votes = self._board.items, self._state.votes
+            known, votes = self._assignment.items, self._state.votes
             said = ((item, votes(item)) for item in self._state.items() if item in known)
             return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in said if labels}
 
-        return self._turns.look(found)
+        return self._commits.read(found)
 
     def latest(self, who: str, *, size: int, before: int | None = None) -> list[Answer]:
         """A person's last `size` labels and skips in force, newest first; `before` is the `seq` of one: older ones."""
-        return self._turns.look(lambda: list(islice(self._state.latest(who, before=before), size)))
+        return self._commits.read(lambda: list(islice(self._state.latest(who, before=before), size)))
 
     def answers(self, *, who: str | None = None) -> list[Answer]:
         """All labels and skips in force, or those of one person, in the order in which they were stored."""
@@ -243,12 +243,12 @@ class Desk:
             everything = (self._state.answers(item).values() for item in self._state.items())
             return sorted((a for said in everything for a in said if who in (None, a.who)), key=lambda said: said.seq)
 
-        return self._turns.look(found)
+        return self._commits.read(found)
 
     @property
     def changes(self) -> int:
         """A number that grows with every label and every label taken back: what is learned from may have changed."""
-        return self._turns.look(lambda: self._state.changes)
+        return self._commits.read(lambda: self._state.changes)
 
     def progress(self) -> Progress:
         """Where the project stands."""
@@ -257,9 +257,9 @@ class Desk:
             if self._agreed[0] != self._state.changes:
                 votes = (self._state.votes(item) for item in self._state.several)
                 self._agreed = self._state.changes, agreement(votes)
-            return standing(self._board, now=self._board.at(self._clock()), agreed=self._agreed[1])
+            return progress_of(self._assignment, now=self._assignment.at(self._clock()), agreed=self._agreed[1])
 
-        return self._turns.look(found)
+        return self._commits.read(found)
 
     # ---- for pages that were open before -----------------------------------------------------------------------------
 
@@ -270,17 +270,17 @@ class Desk:
         It is that of the first record of the run. A run without any gets one that says nothing else.
         """
 
-        def decide(draft: Draft) -> Finish[str]:
+        def decide(transaction: Transaction) -> OnCommit[str]:
             if not self._state.first:
-                draft.guarded.append(self._record("project", None, {}, ""))
+                transaction.guarded.append(self._record("project", None, {}, ""))
             return lambda: hashlib.blake2b(self._state.first.encode(), digest_size=16).hexdigest()
 
-        return self._turns.serve(decide, alone=True)
+        return self._commits.run(decide, alone=True)
 
     @property
     def round(self) -> int | None:
         """The trainer's round that questions come from now; None before the first."""
-        return self._turns.look(lambda: self._state.queue.get("round"))
+        return self._commits.read(lambda: self._state.queue.get("round"))
 
     def gave(self, who: str, tokens: Sequence[str]) -> list[str]:
         """Those of the tokens that this project ever gave to this person. Reads all records: for rare questions."""
@@ -296,15 +296,15 @@ class Desk:
 
     def _lease(self, who: str, item: str, token: str, now: float) -> Record:
         body: dict[str, Any] = {"token": token, "at": now, "until": now + self._state.rules.lease_seconds}
-        if over := [other for other in self._board.over(item, now=now) if other != token]:
+        if over := [other for other in self._assignment.over(item, now=now) if other != token]:
             body["over"] = over
         return self._record("lease", item, body, who)
 
-    def _renew(self, draft: Draft, lease: Lease, now: float) -> None:
+    def _renew(self, transaction: Transaction, lease: Lease, now: float) -> None:
         """Renew a lease when less than half of its time is left: a page asks far more often than is worth a record."""
         if self._state.leases.end_of(lease) - now < self._state.rules.lease_seconds / 2:
             record = self._lease(lease.who, lease.item, lease.token, now)
-            draft.records[record.key] = record
+            transaction.records[record.key] = record
 
     def _held(self, who: str, tokens: Sequence[str]) -> list[Lease]:
         found = (self._state.leases.held(token) for token in tokens)
@@ -319,7 +319,7 @@ class Desk:
 
     def _request(
         self,
-        draft: Draft,
+        transaction: Transaction,
         kind: str,
         who: str,
         item: str,
@@ -328,11 +328,11 @@ class Desk:
         key: str,
         *,
         version: int | None = None,
-    ) -> Finish[Receipt]:
-        """A label or a skip into the draft, unless it is there already."""
+    ) -> OnCommit[Receipt]:
+        """A label or a skip into the transaction, unless it is there already."""
         rules, known = self._state.rules, self._state.requests.get(key)
-        if known is None and key in draft.records:
-            other, label = draft.records[key], self._named(label, version)
+        if known is None and key in transaction.records:
+            other, label = transaction.records[key], self._named(label, version)
             same = (other.kind, other.who, other.item, other.body.get("label")) == (kind, who, text_of(item), label)
         elif isinstance(known, Answer):
             same = (known.kind, known.who, known.item) == (kind, who, item)
@@ -344,13 +344,13 @@ class Desk:
             same = known is None
         if not same:
             raise ValueError(_clash(key))
-        again = known is not None or key in draft.records
+        again = known is not None or key in transaction.records
         if not again:
             if kind == "label":
                 now = _checked_label(rules, self._named(label, version))
                 body = body | {"label": now, "rules": rules.version or None}
             body = {name: value for name, value in body.items() if value is not None}
-            draft.records[key] = self._record(kind, item, body, who, key)
+            transaction.records[key] = self._record(kind, item, body, who, key)
         return lambda: self._receipt(key, again=again)
 
     def _receipt(self, key: str, *, again: bool) -> Receipt:
@@ -365,26 +365,28 @@ class Desk:
         if not isinstance(said, Withdrawal) or said.answer is None:
             return None
         leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
-        return Undone(said.answer, self._board.task(leases[-1]) if leases else None)
+        return Undone(said.answer, self._assignment.task(leases[-1]) if leases else None)
 
-    def _queue(self, round: int, suggestions: Iterable[Suggested]) -> Record:
+    def _queue(self, round: int, candidates: Iterable[Candidate]) -> Record:
         rows = []
-        for place in suggestions:
+        for place in candidates:
             self._check_item(place.item)
             why = [[text_of(target), nats] for target, nats in place.why[:REASONS]]
             rows.append([text_of(place.item), place.score, why])
         return self._record("queue", None, {"round": round, "items": rows}, "")
 
     def _put(self, records: Sequence[Record]) -> None:
-        def decide(draft: Draft) -> Finish[None]:
-            draft.records.update({record.key: record for record in records})
+        def decide(transaction: Transaction) -> OnCommit[None]:
+            transaction.records.update({record.key: record for record in records})
             return lambda: None
 
-        self._turns.serve(decide)
+        self._commits.run(decide)
 
     def _check_item(self, item: str) -> None:
-        if item not in self._board.items:
-            raise ValueError(f"item must be one of the {len(self._board.items)} items of the pool, but it is {item!r}.")
+        if item not in self._assignment.items:
+            raise ValueError(
+                f"item must be one of the {len(self._assignment.items)} items of the pool, but it is {item!r}."
+            )
 
 
 def _check_name(who: str) -> None:

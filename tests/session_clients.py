@@ -1,6 +1,6 @@
-"""Many clients at a desk, in threads of several processes, and an audit of what they were given.
+"""Many clients at a session, in threads of several processes, and an audit of what they were given.
 
-`python desk_clients.py URL PROCESSES THREADS LEASES` prints what was found: for long runs.
+`python session_clients.py URL PROCESSES THREADS LEASES` prints what was found: for long runs.
 """
 
 import json
@@ -13,10 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from askwell.desk import Desk
+from askwell.session import Session
+from askwell.session.events import id_of
 from askwell.store import open_store
 from askwell.store.processes import elsewhere
-from askwell.store.run import id_of
 
 LABELS = ("ham", "spam", "eggs")
 
@@ -37,7 +37,7 @@ def lease_many(url, *, processes=3, threads=4, leases=1_000, items=None, labels_
     pool = [f"item {number}" for number in range(items or leases)]
     opener = partial(open_store, url)
     with opener() as store:
-        Desk(store, pool, seed=seed).set_rules(
+        Session(store, pool, seed=seed).set_rules(
             "owner", classes=LABELS, labels_per_item=labels_per_item, lease_seconds=lease_seconds
         )
     workers = [elsewhere(work, opener, pool, threads, leases // processes, seed, number) for number in range(processes)]
@@ -62,12 +62,12 @@ def work(opener, line, pool, threads, leases, seed, number):
     """The clients of one process."""
     heard = Heard()
     with opener() as store:
-        desk = Desk(store, pool, seed=seed)
-        desk.progress()
+        session = Session(store, pool, seed=seed)
+        session.progress()
         line.send("ready")
         line.recv()
         clients = [
-            threading.Thread(target=client, args=(desk, heard, leases, f"client {number}.{place}", seed))
+            threading.Thread(target=client, args=(session, heard, leases, f"client {number}.{place}", seed))
             for place in range(threads)
         ]
         for thread in clients:
@@ -77,13 +77,13 @@ def work(opener, line, pool, threads, leases, seed, number):
     line.send(vars(heard))
 
 
-def client(desk, heard, leases, name, seed):
+def client(session, heard, leases, name, seed):
     """One after the other: next, and then an answer, a skip, a release, a renewal, or silence for ever."""
     chance, who, lives = random.Random(f"{seed} {name}"), name, 0
     try:
         while len(heard.tasks) < leases:
             begin = time.perf_counter()
-            tasks = desk.next(who, size=chance.choice((1, 1, 2)))
+            tasks = session.next(who, size=chance.choice((1, 1, 2)))
             heard.nexts.append(time.perf_counter() - begin)
             heard.tasks.update((task.token, task.item, who) for task in tasks)
             if not tasks:
@@ -92,16 +92,16 @@ def client(desk, heard, leases, name, seed):
             key, deed = uuid.uuid4().hex, chance.random()
             if deed < 0.75:
                 begin = time.perf_counter()
-                desk.answer(who, task.item, chance.choice(LABELS), key=key, token=task.token)
+                session.answer(who, task.item, chance.choice(LABELS), key=key, token=task.token)
                 heard.answers.append(time.perf_counter() - begin)
                 heard.acknowledged.append(key)
             elif deed < 0.85:
-                desk.skip(who, task.item, "unclear", key=key, token=task.token)
+                session.skip(who, task.item, "unclear", key=key, token=task.token)
                 heard.acknowledged.append(key)
             elif deed < 0.90:
-                desk.release(who, [task.token])
+                session.release(who, [task.token])
             elif deed < 0.95:
-                desk.renew(who, [task.token])
+                session.renew(who, [task.token])
             else:  # a tab is closed, and somebody else comes
                 lives += 1
                 who = f"{name}, life {lives}"

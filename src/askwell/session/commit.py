@@ -1,9 +1,9 @@
-"""Requests of many threads, served in turns: those that wait are served together, with one append for all of them.
+"""Group commit: the requests of many threads that wait are served together, with one append for all of them.
 
-An append waits for the disk, so one for each request would be the limit of a desk. Whoever's turn it is serves all who
-wait, and passes the turn to the first of those who came meanwhile: nobody waits for more than two appends. Between
-processes the store's `after` decides: who was too late looks again, and what needs no such guard (an answer, a release)
-is stored at once, never refused and never delayed.
+An append waits for the disk, so one for each request would be the limit of a session. One thread leads: it serves all
+that wait, and makes the first of those that came meanwhile the next leader, so nobody waits for more than two appends.
+Between processes the store's `after` decides: a request that was too late is decided again, and what needs no such
+guard (an answer, a release) is stored at once, never refused and never delayed.
 """
 
 import threading
@@ -13,25 +13,25 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 from askwell.store.records import Conflict, Record, Store, StoreError
 
-__all__ = ["Draft", "Finish", "Follower", "Lost", "Turns"]
+__all__ = ["Follower", "GroupCommit", "OnCommit", "Retry", "Transaction"]
 
 Result = TypeVar("Result")
-Finish: TypeAlias = Callable[[], Result]
+OnCommit: TypeAlias = Callable[[], Result]
 
 
-class Lost(Exception):  # noqa: N818 - nothing is wrong: decide again
+class Retry(Exception):  # noqa: N818 - nothing is wrong: decide again
     """What was decided did not come true, since somebody else was faster."""
 
 
 @final
-class Draft:
+class Transaction:
     """What is about to be stored, decided by requests that do not see each other's records yet."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}  # by key; stored whatever else happened
         self.guarded: list[Record] = []  # stored only if nothing else happened
-        self.taken: Counter[str] = Counter()  # item -> leases in this draft
-        self.given: dict[str, set[str]] = {}  # person -> items leased to them in this draft
+        self.taken: Counter[str] = Counter()  # item -> leases in this transaction
+        self.given: dict[str, set[str]] = {}  # person -> items leased to them in this transaction
 
 
 class Follower(Protocol):
@@ -46,24 +46,24 @@ class Follower(Protocol):
 
 
 @final
-class Turns:
+class GroupCommit:
     """The one way to the records of a run for the threads of a process."""
 
     def __init__(self, store: Store, run: str, follower: Follower) -> None:
         self._store, self._run, self._follower = store, run, follower
         self._mutex = threading.Lock()
         self._waiting: deque[_Request[Any]] = deque()
-        self._busy = False  # somebody has the turn
+        self._busy = False  # some thread leads
 
-    def look(self, read: Callable[[], Result]) -> Result:
+    def read(self, read: Callable[[], Result]) -> Result:
         """What `read` finds in the state after all records there are now."""
-        return self.serve(lambda draft: read)
+        return self.run(lambda transaction: read)
 
-    def serve(self, decide: Callable[[Draft], Finish[Result]], *, alone: bool = False) -> Result:
-        """Let `decide` add to a draft and, when that is stored, give what its finish finds in the state.
+    def run(self, decide: Callable[[Transaction], OnCommit[Result]], *, alone: bool = False) -> Result:
+        """Let `decide` add to a transaction and, when that is stored, give what its `OnCommit` finds in the state.
 
         Both run with the state up to date and to themselves, and may run again if somebody else was faster, or if the
-        finish raises `Lost`. A request that is `alone` shares its draft with no other.
+        `OnCommit` raises `Retry`. A request that is `alone` shares its transaction with no other.
         """
         request = _Request(decide, alone)
         with self._mutex:
@@ -81,7 +81,7 @@ class Turns:
         return request.outcome()
 
     def _lead(self) -> None:
-        """Serve all who wait, and pass the turn on."""
+        """Serve all that wait, and name the next leader."""
         with self._mutex:
             batch, self._waiting = list(self._waiting), deque()
         try:
@@ -90,21 +90,21 @@ class Turns:
         finally:
             with self._mutex:
                 self._waiting.extendleft(request for request in reversed(batch) if not request.done)
-                self._pass_on()
+                self._next_leader()
             for request in batch:
                 if request.done:
                     request.called.set()
 
     def _leave(self, request: "_Request[Any]") -> None:
-        """Wait no longer; if it is one's turn, it is the next one's now."""
+        """Wait no longer; the next request leads if this one did."""
         with self._mutex:
             if request in self._waiting:
                 first = self._waiting[0] is request and request.called.is_set()
                 self._waiting.remove(request)
                 if first:
-                    self._pass_on()
+                    self._next_leader()
 
-    def _pass_on(self) -> None:
+    def _next_leader(self) -> None:
         self._busy = bool(self._waiting)
         if self._waiting:
             self._waiting[0].called.set()
@@ -119,9 +119,9 @@ class Turns:
         tries = 0
         while waiting:
             try:
-                seq, draft = self._catch_up(), Draft()
-                waiting = [request for request in waiting if request.decided(draft)]
-                whole = self._store_draft(draft, seq)
+                seq, transaction = self._catch_up(), Transaction()
+                waiting = [request for request in waiting if request.decided(transaction)]
+                whole = self._append(transaction, seq)
             except ValueError as error:  # a key that is known with other content: whose?
                 tries += 1
                 if len(waiting) == 1 and tries > 1:
@@ -138,12 +138,12 @@ class Turns:
             else:
                 waiting = [request for request in waiting if not request.finished(whole)]
 
-    def _store_draft(self, draft: Draft, seq: int) -> bool:
-        """Store the draft, or without what is guarded if somebody else has stored something; whether it is whole."""
-        records = list(draft.records.values())
-        if draft.guarded:
+    def _append(self, transaction: Transaction, seq: int) -> bool:
+        """Store the transaction, without what is guarded if somebody else has stored something; whether it is whole."""
+        records = list(transaction.records.values())
+        if transaction.guarded:
             try:
-                stored = self._store.append([*records, *draft.guarded], after=seq)
+                stored = self._store.append([*records, *transaction.guarded], after=seq)
                 self._follower.follow([record for record in stored if record.seq > seq])
                 return True
             except Conflict:
@@ -151,38 +151,38 @@ class Turns:
         if records:
             self._store.append(records)
         self._catch_up()
-        return not draft.guarded
+        return not transaction.guarded
 
 
 @final
 class _Request(Generic[Result]):
     """One request of one thread."""
 
-    def __init__(self, decide: Callable[[Draft], Finish[Result]], alone: bool) -> None:
+    def __init__(self, decide: Callable[[Transaction], OnCommit[Result]], alone: bool) -> None:
         self._decide, self.alone = decide, alone
-        self.called = threading.Event()  # it is served, or it is its turn to serve
+        self.called = threading.Event()  # it is served, or it leads now
         self.done = self._guarded = False
-        self._finish: Finish[Result] | None = None
+        self._on_commit: OnCommit[Result] | None = None
         self._result: list[Result] = []
         self._error: Exception | None = None
 
-    def decided(self, draft: Draft) -> bool:
+    def decided(self, transaction: Transaction) -> bool:
         """Decide; False if there is nothing to store because it failed."""
-        before = len(draft.guarded)
+        before = len(transaction.guarded)
         try:
-            self._finish = self._decide(draft)
+            self._on_commit = self._decide(transaction)
         except Exception as error:  # for the thread whose request it is, not for the one that serves it
             self.fail(error)
-        self._guarded = len(draft.guarded) > before
+        self._guarded = len(transaction.guarded) > before
         return not self.done
 
     def finished(self, whole: bool) -> bool:
         """Take the result if all of it was stored; False if it has to be decided again."""
-        if self._finish is None or (self._guarded and not whole):
+        if self._on_commit is None or (self._guarded and not whole):
             return False
         try:
-            self._result = [self._finish()]
-        except Lost:
+            self._result = [self._on_commit()]
+        except Retry:
             return False
         except Exception as error:
             self.fail(error)
@@ -202,7 +202,7 @@ class _Request(Generic[Result]):
 
 
 def _groups(batch: "Sequence[_Request[Any]]") -> "list[list[_Request[Any]]]":
-    """Neighbours that may share a draft, in order."""
+    """Neighbours that may share a transaction, in order."""
     groups: list[list[_Request[Any]]] = []
     for request in batch:
         if request.alone or not groups or groups[-1][0].alone:

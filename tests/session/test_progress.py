@@ -2,11 +2,11 @@
 
 import pytest
 
-from askwell.desk import Desk
-from askwell.desk.progress import pace
+from askwell.session import Session
+from askwell.session.events import text_of
+from askwell.session.progress import pace
 from askwell.store import open_store
 from askwell.store.records import Record
-from askwell.store.run import text_of
 
 ITEMS = [f"item {number}" for number in range(10)]
 
@@ -27,16 +27,16 @@ def test_the_pace_of_work(times, rate):
 
 
 @pytest.fixture
-def desk():
-    return Desk(open_store(None), ITEMS, clock=lambda: 1_000.0)
+def session():
+    return Session(open_store(None), ITEMS, clock=lambda: 1_000.0)
 
 
-def answer(desk, who, item, label, **options):
-    return desk.answer(who, item, label, key=f"{who} {item} {label}", **options)
+def answer(session, who, item, label, **options):
+    return session.answer(who, item, label, key=f"{who} {item} {label}", **options)
 
 
-def test_an_empty_project(desk):
-    found = desk.progress()
+def test_an_empty_project(session):
+    found = session.progress()
     assert (found.items, found.labelled, found.labels, found.people, found.rate, found.hours) == (
         10,
         0,
@@ -50,17 +50,17 @@ def test_an_empty_project(desk):
     )  # fmt: skip
 
 
-def test_everything_is_counted(desk):
-    desk.set_rules("owner", classes=["ham", "spam", "eggs"], labels_per_item=2, budget=9)
-    answer(desk, "ada", "item 0", "ham", seconds=2)
-    answer(desk, "ada", "item 1", "ham", seconds=8)
-    answer(desk, "ada", "item 2", "spam", seconds=4)
-    answer(desk, "bob", "item 0", "ham")
-    answer(desk, "bob", "item 1", "spam")
-    desk.skip("bob", "item 3", "unclear", key="s1")
-    desk.skip("bob", "item 2", "unclear", key="s2")
-    desk.next("cyd", size=2)
-    found = desk.progress()
+def test_everything_is_counted(session):
+    session.set_rules("owner", classes=["ham", "spam", "eggs"], labels_per_item=2, budget=9)
+    answer(session, "ada", "item 0", "ham", seconds=2)
+    answer(session, "ada", "item 1", "ham", seconds=8)
+    answer(session, "ada", "item 2", "spam", seconds=4)
+    answer(session, "bob", "item 0", "ham")
+    answer(session, "bob", "item 1", "spam")
+    session.skip("bob", "item 3", "unclear", key="s1")
+    session.skip("bob", "item 2", "unclear", key="s2")
+    session.next("cyd", size=2)
+    found = session.progress()
     assert (found.items, found.labelled, found.complete, found.skipped) == (10, 3, 1, 1)
     assert (found.labels, found.budget, found.left, found.held) == (5, 9, 4, 2)
     assert found.classes == {"ham": 3, "spam": 2, "eggs": 0}
@@ -69,10 +69,10 @@ def test_everything_is_counted(desk):
     assert (bob.name, bob.labels, bob.skips, bob.seconds) == ("bob", 2, 2, None)
     assert found.agreement.items == 2
     assert found.agreement.share == 0.5
-    desk.undo("bob", key="u1")
-    desk.undo("bob", key="u2")
-    desk.undo("bob", key="u3")
-    found = desk.progress()
+    session.undo("bob", key="u1")
+    session.undo("bob", key="u2")
+    session.undo("bob", key="u3")
+    found = session.progress()
     assert (found.skipped, found.labels, found.complete, found.agreement.share) == (0, 4, 1, 1.0)
 
 
@@ -93,32 +93,32 @@ def test_the_hours_that_are_left():
             return [Record(**(vars(record) | {"at": record.seq * 36.0})) for record in found]
 
     store = open_store(None)
-    desk = Desk(Timed(store), ITEMS)
+    session = Session(Timed(store), ITEMS)
     for item in ITEMS[:4]:
         store.append([Record(item, "main", "label", text_of(item), {"label": "ham"}, "ada")])
-    found = desk.progress()
+    found = session.progress()
     assert found.rate == pytest.approx(100)
     assert found.hours == pytest.approx(0.06)  # six items
-    desk.set_rules("owner", budget=6)
-    assert desk.progress().hours == pytest.approx(0.02)  # two labels
+    session.set_rules("owner", budget=6)
+    assert session.progress().hours == pytest.approx(0.02)  # two labels
 
 
-def test_rounds_are_kept_in_order(desk):
-    desk.put_round({"round": 1, "labels": 4, "estimate": None})
-    desk.put_round({"round": 2, "failed": "no two classes"}, queue=[])
-    found = desk.progress()
+def test_rounds_are_kept_in_order(session):
+    session.put_round({"round": 1, "labels": 4, "estimate": None})
+    session.put_round({"round": 2, "failed": "no two classes"}, queue=[])
+    found = session.progress()
     assert [report["round"] for report in found.rounds] == [1, 2]
     assert found.round == 2
 
 
-def test_the_end_is_told(desk):
-    desk.set_rules("owner", budget=2)
-    answer(desk, "ada", "item 0", "ham")
-    assert desk.progress().closed is None
-    answer(desk, "ada", "item 1", "ham")
-    assert desk.progress().closed == "The budget of 2 labels is used up."
-    assert desk.progress().left == 0
-    desk.set_rules("owner", budget=None)
+def test_the_end_is_told(session):
+    session.set_rules("owner", budget=2)
+    answer(session, "ada", "item 0", "ham")
+    assert session.progress().closed is None
+    answer(session, "ada", "item 1", "ham")
+    assert session.progress().closed == "The budget of 2 labels is used up."
+    assert session.progress().left == 0
+    session.set_rules("owner", budget=None)
     for item in ITEMS[2:]:
-        answer(desk, "ada", item, "ham")
-    assert desk.progress().closed == "All items have the labels they need."
+        answer(session, "ada", item, "ham")
+    assert session.progress().closed == "All items have the labels they need."

@@ -1,10 +1,10 @@
-"""What goes over the desk: the tasks people get, what they answered, and what they are told about it."""
+"""What goes over the session: the tasks people get, what they answered, and what they are told about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
-__all__ = ["Answer", "Consensus", "Kept", "Receipt", "Suggested", "Task", "Undone"]
+__all__ = ["Answer", "Candidate", "Consensus", "Kept", "Receipt", "Task", "Undone"]
 
 Kept: TypeAlias = Literal["counted", "extra", "late", "again"]
 
@@ -16,7 +16,7 @@ class Task:
 
     item: str
     token: str  # the lease: comes back with the answer, and keeps the item with `renew`
-    until: float  # unix seconds, by the desk's clock
+    until: float  # unix seconds, by the session's clock
     score: float | None = None  # nats that the label was expected to tell when the queue was made; None: no model yet
     why: tuple[tuple[str, float], ...] = ()  # the targets it informs most: (target id, nats)
     labels_so_far: int = 0  # by others
@@ -24,10 +24,10 @@ class Task:
 
 @final
 @dataclass(frozen=True)
-class Suggested:
+class Candidate:
     """A place in the trainer's queue: an item worth asking about.
 
-    >>> Suggested("mail 7", 0.31, (("traffic 2", 0.4),)).item
+    >>> Candidate("mail 7", 0.31, (("traffic 2", 0.4),)).item
     'mail 7'
     """
 
