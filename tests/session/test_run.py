@@ -12,8 +12,8 @@ from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
 
 from askwell.learner import Learner
-from askwell.session.events import id_of, text_of
-from askwell.session.run import Entry, Run
+from askwell.session.events import LabelAdded, QuestionAsked, id_of, text_of
+from askwell.session.run import Run
 from askwell.store import open_store
 
 HERE = Path(__file__).parents[1]
@@ -26,9 +26,9 @@ def test_a_change_made_of_an_old_state_is_made_again():
 
     def count(state):
         if not calls:  # somebody else is faster, once
-            other.change(lambda state: [Entry("label", "1", {"label": "cat"})])
+            other.change(lambda state: [LabelAdded("1", "cat")])
         calls.append(len(state.labels))
-        return [Entry("label", "2", {"label": f"after {len(state.labels)}"})]
+        return [LabelAdded("2", f"after {len(state.labels)}")]
 
     assert run.change(count).labels == {"1": "cat", "2": "after 1"}
     assert calls == [0, 1]
@@ -43,7 +43,7 @@ def test_no_change_records_nothing():
 def test_questions_of_the_dead_are_mine_and_those_of_the_living_are_not(tmp_path):
     url = f"sqlite:///{tmp_path / 'labels.db'}"
     one, two = Run(open_store(url), "main"), Run(open_store(url), "main")
-    ask = lambda run, item: run.change(lambda state: [Entry("question", item, {"session": run.store.session()})])  # noqa: E731
+    ask = lambda run, item: run.change(lambda state: [QuestionAsked(item, run.store.session())])  # noqa: E731
     ask(one, "1")
     ask(two, "2")
     assert one.mine(one.state()) == ["1"]

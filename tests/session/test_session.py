@@ -12,8 +12,8 @@ from session_histories import check, check_any_order
 
 from askwell.session import Candidate, Session
 from askwell.session.commit import Transaction
-from askwell.session.events import text_of
-from askwell.session.run import Entry, Run
+from askwell.session.events import LabelAdded, text_of
+from askwell.session.run import Run
 from askwell.store import open_store
 from askwell.store.records import Record
 
@@ -260,7 +260,7 @@ def test_items_are_those_of_the_pool(session):
 
 
 def test_labels_of_a_learner_on_the_same_run_count(session, store):
-    Run(store, "main").change(lambda state: [Entry("label", text_of("item 2"), {"label": "ham"})])
+    Run(store, "main").change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
     assert session.labels()["item 2"].votes == {"": "ham"}
     assert "item 2" not in [task.item for task in session.next("ada", size=6)]
     session.answer("ada", "item 3", "spam", key="k1")
@@ -427,7 +427,7 @@ def test_two_servers_that_open_a_new_project_at_once_give_it_one_name(tmp_path):
 
 def test_a_store_of_before_has_a_name_too(store):
     """Nothing is written: the first record names the project."""
-    Run(store, "main").change(lambda state: [Entry("label", text_of("item 2"), {"label": "ham"})])
+    Run(store, "main").change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
     before = store.read("main")
     assert len(Session(store, ITEMS).project) == 32
     assert store.read("main") == before

@@ -9,7 +9,6 @@ import hashlib
 import mimetypes
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
@@ -22,7 +21,7 @@ from askwell.bridge.ranking import Ranking, ranking_of
 from askwell.items import Items, ShownImage, ShownText
 from askwell.session import Session
 from askwell.session import Task as Question
-from askwell.session.events import text_of
+from askwell.session.events import LeaseGranted, QueueReplaced, text_of
 from askwell.store.records import Record, Store
 
 __all__ = ["Bridge"]
@@ -206,7 +205,7 @@ class Bridge:
         self._taken.follow(records)
         for record in records:
             self._seq = record.seq
-            if record.kind == "queue":
+            if record.kind == QueueReplaced.kind:
                 self._ranking = ranking_of(record)
 
     def _settled(self, project: int) -> list[Task]:
@@ -279,8 +278,8 @@ class Bridge:
 
     def _hold(self, question: Question, now: float) -> Record:
         """A renewal for longer than a page's: people there may take their time, and the bridge may be away."""
-        body = {"token": question.token, "at": now, "until": now + HOLD}
-        return Record(uuid.uuid4().hex, self._run, "lease", text_of(question.item), body, WHO)
+        lease = LeaseGranted(text_of(question.item), question.token, now + HOLD, now)
+        return lease.to_record(self._run, who=WHO)
 
     def _push(
         self, project: int, tasks: Sequence[Task], held: Sequence[Question], ranking: Ranking

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from askwell.bridge.label_config import prediction
 from askwell.bridge.ranking import Ranking, ranking_of
 from askwell.session import Session
+from askwell.session.events import QueueReplaced
 from askwell.store.records import Store
 
 __all__ = ["Debounced", "ml_backend_app"]
@@ -86,7 +87,7 @@ class _Queue:
         with self._lock:
             for record in self._store.read(self._run, after=self._seq):
                 self._seq = record.seq
-                if record.kind == "queue":
+                if record.kind == QueueReplaced.kind:
                     self._ranking = ranking_of(record)
             return self._ranking
 

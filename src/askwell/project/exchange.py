@@ -30,7 +30,7 @@ from askwell.project.formats import (
     write_whole,
 )
 from askwell.session import Rules
-from askwell.session.events import text_of
+from askwell.session.events import ItemSkipped, LabelAdded, text_of
 from askwell.session.rules import Revision, most_frequent
 from askwell.session.state import State
 from askwell.store.records import Record, contents
@@ -265,18 +265,16 @@ def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:
     if kind not in ("label", "skip"):
         raise ValueError(f"kind must be label or skip, but it is {kind!r}.")
     who = IMPORTED if who is None else who
-    if kind == "skip":
-        body = {"reason": row.get("reason") or ""}
-        if not isinstance(body["reason"], str):
-            raise ValueError(f"reason must be a text, but it is {body['reason']!r}.")
-    else:
-        body = {"label": _label(rules, row.get("label"))}
-    for name, number in (("at", _time(row.get("at"))), ("seconds", _number("seconds", row.get("seconds")))):
-        if number is not None:
-            body[name] = number
-    content = json.dumps([item, kind, body.get("label"), who])
+    label = _label(rules, row.get("label")) if kind == "label" else None
+    reason = row.get("reason") or ""
+    if kind == "skip" and not isinstance(reason, str):
+        raise ValueError(f"reason must be a text, but it is {reason!r}.")
+    times: dict[str, Any] = {"at": _time(row.get("at")), "seconds": _number("seconds", row.get("seconds"))}
+    text = text_of(item)
+    event = LabelAdded(text, label, **times) if kind == "label" else ItemSkipped(text, reason, **times)
+    content = json.dumps([item, kind, label, who])
     key = row.get("key") or f"import:{hashlib.sha256(content.encode()).hexdigest()[:32]}"
-    record = Record(key, project.settings.run, kind, text_of(item), body, who)
+    record = event.to_record(project.settings.run, who=who, key=key)
     contents([record])  # or it could not be stored
     return record
 

@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,11 +21,12 @@ from askwell.project.features import EMBEDDINGS, Features, kept_features, make_f
 from askwell.project.settings import FILE, Settings, read_settings
 from askwell.project.vectors import Pairing, is_file
 from askwell.store import open_store
-from askwell.store.records import Record, Store, StoreError
+from askwell.store.records import Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
-    from askwell.session import Session
+    from askwell.session.events import VectorsPaired
+from askwell.session import Session
 
 __all__ = ["CACHE", "Project", "open_project", "store_url"]
 
@@ -199,12 +199,8 @@ class Project:
             if now is None or now == before:
                 continue
             records = [
-                Record(
-                    uuid.uuid4().hex,
-                    self._pairing_run,
-                    of,
-                    None,
-                    {"file": now.file, "sha256": now.sha256, "first": first, "keys": now.keys[first : first + AT_ONCE]},
+                VectorsPaired(of, now.file, now.sha256, first, now.keys[first : first + AT_ONCE]).to_record(
+                    self._pairing_run
                 )
                 for first in range(0, len(now.keys), AT_ONCE)
             ]
@@ -214,9 +210,9 @@ class Project:
         """Whose the vectors in files are, by the store: of the pool and of the targets."""
         found: dict[str, Pairing] = {}
         for record in self.store().read(self._pairing_run):
-            body, before = record.body, found.get(record.kind)
-            keys = (before.keys if before is not None and body["first"] else ()) + tuple(body["keys"])
-            found[record.kind] = Pairing(body["file"], body["sha256"], keys)
+            event, before = VectorsPaired.from_record(record), found.get(record.kind)
+            keys = (before.keys if before is not None and event.first else ()) + tuple(event.keys)
+            found[event.kind] = Pairing(event.file, event.sha256, keys)
         return tuple(found.get(of) for of in PAIRED)
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 from askwell.project.folder import Project
 from askwell.project.settings import FILE
 from askwell.project.vectors import is_file
+from askwell.session.events import RulesChanged
 from askwell.tables.table import listed
 
 __all__ = ["project_warnings"]
@@ -37,7 +38,7 @@ def _left_the_pool(project: Project) -> list[str]:
 def _edited_rules(project: Project) -> list[str]:
     """Rules in the settings that are neither those at the start nor those in force: they were edited in vain."""
     records = project.store().read(project.settings.run)
-    begun: Any = next((record.body for record in records if record.kind == "rules"), None)
+    begun: Any = next((record.body for record in records if record.kind == RulesChanged.kind), None)
     rules = project.session().rules
     said = []
     for name in START if begun is not None else ():

@@ -1,15 +1,15 @@
-"""What is open for whom: the state of a session, and the lines that people cursor to find their next item."""
+"""Who may have which item: the state of a session, and the cursors that find each annotator's next item."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, final
+from typing import final
 
 from askwell.seeds import rng_for
 from askwell.session.commit import Transaction
-from askwell.session.events import id_of
+from askwell.session.events import Candidate, LeaseGranted, text_of
 from askwell.session.leases import Lease
 from askwell.session.state import State
-from askwell.session.tasks import Candidate, Task
+from askwell.session.tasks import Task
 from askwell.store.records import Record
 
 __all__ = ["Assignment", "Cursors"]
@@ -47,7 +47,9 @@ class Assignment:
             self.state.add(record)
         queues, orders = self.state.queues, self.state.orders
         if queues != self._seen[0]:
-            self._candidates = _candidates(self.state.queue, self.items)
+            queue = self.state.queue
+            candidates = [] if queue is None else queue.candidates()
+            self._candidates = {each.item: each for each in candidates if each.item in self.items}
         if (queues, orders) != self._seen:  # everything may be open again
             self._pool, self._queue = Cursors(self._order), Cursors(list(self._candidates))
             self._seen = (queues, orders)
@@ -84,9 +86,9 @@ class Assignment:
             )
 
         found: list[str] = []
-        for line in (self._queue, self._pool):
-            line.close(self._is_complete)
-            found += line.first(who, size - len(found), free=free, taken=taken)
+        for cursors in (self._queue, self._pool):
+            cursors.close(self._is_complete)
+            found += cursors.first(who, size - len(found), free=free, taken=taken)
         return found
 
     def running(self, who: str, *, now: float) -> list[Lease]:
@@ -135,6 +137,16 @@ class Assignment:
     def _is_complete(self, item: str) -> bool:
         return self.state.needed(item) == 0
 
+    def check(self, item: str) -> None:
+        """Raise a ValueError if the pool does not have the item."""
+        if item not in self.items:
+            raise ValueError(f"item must be one of the {len(self.items)} items of the pool, but it is {item!r}.")
+
+    def lease(self, item: str, token: str, now: float) -> LeaseGranted:
+        """A lease from now on, as the rules say; it says which others ran out here before their records do."""
+        over = tuple(other for other in self.over(item, now=now) if other != token)
+        return LeaseGranted(text_of(item), token, now + self.state.rules.lease_seconds, now, over)
+
     def task(self, lease: Lease) -> Task:
         """A lease as the task that its holder sees."""
         hint = self._candidates.get(lease.item, NOTHING)
@@ -144,15 +156,15 @@ class Assignment:
 
 @final
 class Cursors:
-    """Items in an order. Each person has a place in it; items that come free again behind it are handed back.
+    """Items in an order, with a cursor for each person; items that come free again behind it are handed back.
 
-    What keeps it right: an item behind a person's place is not free for them, or it was put `back` since.
+    What keeps it right: an item behind a person's cursor is not free for them, or it was put `back` since.
 
-    >>> line = Cursors(["a", "b", "c"])
-    >>> line.first("ada", 2, free=lambda item: item != "a", taken=lambda item: False)
+    >>> cursors = Cursors(["a", "b", "c"])
+    >>> cursors.first("ada", 2, free=lambda item: item != "a", taken=lambda item: False)
     ['b', 'c']
-    >>> line.back("a")
-    >>> line.first("ada", 2, free=lambda item: True, taken=lambda item: item == "b")
+    >>> cursors.back("a")
+    >>> cursors.first("ada", 2, free=lambda item: True, taken=lambda item: item == "b")
     ['a', 'c']
     """
 
@@ -234,13 +246,3 @@ def _checked(items: Sequence[str]) -> dict[str, int]:
         twice = next(item for place, item in enumerate(items) if places[item] != place)
         raise ValueError(f"items must all be different, but {twice!r} occurs more than once.")
     return places
-
-
-def _candidates(queue: Mapping[str, Any], items: Mapping[str, int]) -> dict[str, Candidate]:
-    """The queue's items that the pool has, in order."""
-    found = {}
-    for text, score, why in queue.get("items", ()):
-        item = str(id_of(text))
-        if item in items:
-            found[item] = Candidate(item, score, tuple((str(id_of(target)), float(nats)) for target, nats in why))
-    return found

@@ -4,7 +4,7 @@ A lease ends when its record says, but here never later than it could end had it
 clock that was wrong for a moment, here or on another machine, blocks no item for longer than a lease takes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple, final
 
@@ -42,6 +42,11 @@ class Leases:
     def held(self, token: str | None) -> Lease | None:
         """The lease of that token, if it was not ended."""
         return None if token is None else self._by_token.get(token)
+
+    def held_by(self, who: str, tokens: Iterable[str]) -> list[Lease]:
+        """The leases of these tokens that are a person's and were not ended."""
+        leases = (self.held(token) for token in tokens)
+        return [lease for lease in leases if lease is not None and lease.who == who]
 
     def on(self, item: str) -> Collection[Lease]:
         """The leases of an item, oldest first."""

@@ -102,7 +102,7 @@ def progress_of(assignment: Assignment, *, now: float, agreed: Agreement | None)
         rate=rate,
         hours=rest / rate if rate and rest else None,
         rounds=tuple(state.rounds),
-        round=state.queue.get("round"),
+        round=state.round,
         agreement=agreed,
         closed=closed,
     )

@@ -58,6 +58,14 @@ class Rules:
         """The label by its class's present name."""
         return self.former.get(label, label) if isinstance(label, str) and label not in self.classes else label
 
+    def checked(self, label: Any) -> Any:
+        """The label, or a ValueError if it cannot be stored."""
+        if not isinstance(label, str | int | float) or label != label:
+            raise ValueError(f"label must be text, a number or a truth value, but it is {label!r}.")
+        if self.classes and label not in self.classes:
+            raise ValueError(f"label must be one of the classes {list(self.classes)}, but it is {label!r}.")
+        return label
+
     def body(self, renamed: Mapping[str, str]) -> dict[str, Any]:
         """The rules as the body of a record."""
         return {

@@ -1,29 +1,23 @@
 """One run in a store: its present state, and changes to it that nobody else's change can slip between."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import final
 
+from askwell.session.events import Event
 from askwell.session.state import RunState, fold
-from askwell.store.records import Conflict, Record, Store
+from askwell.store.records import Conflict, Store
 
-__all__ = ["Entry", "Run"]
-
-
-class Entry(NamedTuple):
-    """What is to be recorded: a record that has no key yet."""
-
-    kind: str
-    item: str | None
-    body: dict[str, Any]
+__all__ = ["Run"]
 
 
 @final
 class Run:
     """A named run of an open store.
 
+    >>> from askwell.session.events import LabelAdded
     >>> from askwell.store import open_store
     >>> run = Run(open_store(None), "main")
-    >>> run.change(lambda state: [Entry("label", "7", {"label": "cat"})]).labels
+    >>> run.change(lambda state: [LabelAdded("7", "cat")]).labels
     {'7': 'cat'}
     """
 
@@ -38,8 +32,8 @@ class Run:
             self._state = fold(self._state, new)
         return self._state
 
-    def change(self, entries_for: Callable[[RunState], Sequence[Entry]], *, who: str = "") -> RunState:
-        """Record what `entries_for(state)` says, and give the state after it.
+    def change(self, events_for: Callable[[RunState], Sequence[Event]], *, who: str = "") -> RunState:
+        """Record what `events_for(state)` says, and give the state after it.
 
         If somebody else recorded something since that state, it is called again with the new one: a change always
         follows from what it was made of. Keys name this session and the place in the run, so that a retry of the same
@@ -47,11 +41,11 @@ class Run:
         """
         while True:
             state = self.state()
-            entries = entries_for(state)
-            if not entries:
+            events = events_for(state)
+            if not events:
                 return state
             start = f"{self.name}:{state.seq}:{self.store.session()}"
-            records = [Record(f"{start}:{place}", self.name, *entry, who=who) for place, entry in enumerate(entries)]
+            records = [each.to_record(self.name, who=who, key=f"{start}:{n}") for n, each in enumerate(events)]
             try:
                 self.store.append(records, after=state.seq)
             except Conflict:

@@ -5,23 +5,35 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Unpack, final
 
 from askwell.session.agreement import Agreement, agreement
 from askwell.session.assignment import Assignment
 from askwell.session.commit import GroupCommit, OnCommit, Retry, Transaction
-from askwell.session.events import text_of
+from askwell.session.events import (
+    AnswerWithdrawn,
+    Candidate,
+    Event,
+    ItemSkipped,
+    LabelAdded,
+    LeaseGranted,
+    LeaseReleased,
+    ProjectNamed,
+    QueueReplaced,
+    RoundFinished,
+    RulesChanged,
+    text_of,
+)
 from askwell.session.leases import Lease
 from askwell.session.progress import Progress, progress_of
 from askwell.session.rules import Changes, Rules, carried, changed, most_frequent
 from askwell.session.state import Withdrawal
-from askwell.session.tasks import Answer, Candidate, Consensus, Kept, Receipt, Task, Undone
-from askwell.store.records import Record, Store
+from askwell.session.tasks import Answer, Consensus, Kept, Receipt, Task, Undone
+from askwell.store.records import Store
 
 __all__ = ["Session"]
-
-REASONS = 5  # targets that are kept with a suggestion
 
 
 @final
@@ -77,12 +89,12 @@ class Session:
         def decide(transaction: Transaction) -> OnCommit[list[Task]]:
             now = self._assignment.at(self._clock())
             own = self._assignment.running(who, now=now)[:size]
-            for lease in own:
-                self._renew(transaction, lease, now)
+            for held in own:
+                self._renew(transaction, held, now)
             given = transaction.given.setdefault(who, set())
             wanted = min(size - len(own) - len(given), self._assignment.room(transaction))
             for item in self._assignment.choose(who, wanted, transaction, now=now) if wanted > 0 else []:
-                transaction.guarded.append(self._lease(who, item, uuid.uuid4().hex, now))
+                self._guard(transaction, self._assignment.lease(item, uuid.uuid4().hex, now), who)
                 transaction.taken[item] += 1
                 given.add(item)
             promised = min(size, len(own) + len(given))
@@ -103,9 +115,9 @@ class Session:
 
         def decide(transaction: Transaction) -> OnCommit[list[str]]:
             now = self._assignment.at(self._clock())
-            for lease in self._held(who, tokens):
+            for lease in self._state.leases.held_by(who, tokens):
                 self._renew(transaction, lease, now)
-            return lambda: [lease.token for lease in self._held(who, tokens)]
+            return lambda: [lease.token for lease in self._state.leases.held_by(who, tokens)]
 
         return self._commits.run(decide)
 
@@ -114,9 +126,8 @@ class Session:
         _check_name(who)
 
         def decide(transaction: Transaction) -> OnCommit[None]:
-            for lease in self._held(who, tokens):
-                record = self._record("release", lease.item, {"token": lease.token}, who)
-                transaction.records[record.key] = record
+            for lease in self._state.leases.held_by(who, tokens):
+                self._add(transaction, LeaseReleased(text_of(lease.item), lease.token), who)
             return lambda: None
 
         self._commits.run(decide)
@@ -139,23 +150,22 @@ class Session:
         the rules that the person saw: the label means the class that had this name then, whatever it is called now.
         """
         _check_name(who)
-        self._check_item(item)
+        self._assignment.check(item)
         if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
             raise ValueError(f"seconds must be a number from 0, but it is {seconds!r}.")
 
         def decide(transaction: Transaction) -> OnCommit[Receipt]:
-            body = {"label": label, "token": token, "seconds": seconds}
-            return self._request(transaction, "label", who, item, label, body, key, version=rules)
+            return self._request(transaction, LabelAdded(text_of(item), label, token, seconds), who, key, version=rules)
 
         return self._commits.run(decide)
 
     def skip(self, who: str, item: str, reason: str, *, key: str, token: str | None = None) -> Receipt:
         """Store that a person does not want to label an item. They do not get it again; others may."""
         _check_name(who)
-        self._check_item(item)
+        self._assignment.check(item)
 
         def decide(transaction: Transaction) -> OnCommit[Receipt]:
-            return self._request(transaction, "skip", who, item, None, {"reason": reason, "token": token}, key)
+            return self._request(transaction, ItemSkipped(text_of(item), reason, token), who, key)
 
         return self._commits.run(decide)
 
@@ -172,11 +182,11 @@ class Session:
                 raise ValueError(_clash(key))
             if known is None:
                 last = self._state.last(who)
-                item, of = (None, None) if last is None else (last.item, last.key)
-                transaction.guarded.append(self._record("withdrawal", item, {"of": of}, who, key))
+                gone = AnswerWithdrawn(None) if last is None else AnswerWithdrawn(text_of(last.item), last.key)
+                self._guard(transaction, gone, who, key)
                 if last is not None:
                     now = self._assignment.at(self._clock())
-                    transaction.guarded.append(self._lease(who, last.item, uuid.uuid4().hex, now))
+                    self._guard(transaction, self._assignment.lease(last.item, uuid.uuid4().hex, now), who)
             return lambda: self._undone(who, key)
 
         return self._commits.run(decide, alone=True)
@@ -204,14 +214,14 @@ class Session:
             used = {label: n for label, n in self._state.uses.items() if n}
             rules, renamed = changed(self._state.rules, changes, used=used)
             if rules != self._state.rules:
-                transaction.guarded.append(self._record("rules", None, rules.body(renamed), who))
+                self._guard(transaction, RulesChanged(rules.body(renamed)), who)
             return lambda: self._state.rules
 
         return self._commits.run(decide, alone=True)
 
     def put_queue(self, round: int, candidates: Iterable[Candidate]) -> None:
         """Replace the queue: the items to ask about next, best first, as the trainer ranks them now."""
-        self._put([self._queue(round, candidates)])
+        self._put(self._queue(round, candidates))
 
     def put_round(self, report: Mapping[str, Any], *, queue: Iterable[Candidate] | None = None) -> None:
         """Store the report of a round of training, and with it, all or nothing, the queue that came of it.
@@ -219,8 +229,8 @@ class Session:
         `report` has "round", and either "failed" (a text) or what the trainer found: "labels", "seconds", "model",
         "estimate", "gain", "signal", "next50", "advice".
         """
-        records = [] if queue is None else [self._queue(report["round"], queue)]
-        self._put([*records, self._record("round", None, dict(report), "")])
+        queues = [] if queue is None else [self._queue(report["round"], queue)]
+        self._put(*queues, RoundFinished(report))
 
     def labels(self) -> dict[str, Consensus]:
         """item -> what people say about it, for the items of the pool that have labels: what the model learns from."""
@@ -272,7 +282,7 @@ class Session:
 
         def decide(transaction: Transaction) -> OnCommit[str]:
             if not self._state.first:
-                transaction.guarded.append(self._record("project", None, {}, ""))
+                self._guard(transaction, ProjectNamed())
             return lambda: hashlib.blake2b(self._state.first.encode(), digest_size=16).hexdigest()
 
         return self._commits.run(decide, alone=True)
@@ -280,35 +290,30 @@ class Session:
     @property
     def round(self) -> int | None:
         """The trainer's round that questions come from now; None before the first."""
-        return self._commits.read(lambda: self._state.queue.get("round"))
+        return self._commits.read(lambda: self._state.round)
 
     def gave(self, who: str, tokens: Sequence[str]) -> list[str]:
         """Those of the tokens that this project ever gave to this person. Reads all records: for rare questions."""
         records = self._store.read(self._run)
-        given = {record.body["token"] for record in records if record.kind == "lease" and record.who == who}
+        leases = [record for record in records if record.kind == LeaseGranted.kind and record.who == who]
+        given = {LeaseGranted.from_record(record).token for record in leases}
         return [token for token in tokens if token in given]
 
     # ---- inside: called with the state locked ------------------------------------------------------------------------
 
-    def _record(self, kind: str, item: str | None, body: dict[str, Any], who: str, key: str | None = None) -> Record:
-        text = None if item is None else text_of(item)
-        return Record(key or uuid.uuid4().hex, self._run, kind, text, body, who)
+    def _add(self, transaction: Transaction, event: Event, who: str = "", key: str | None = None) -> None:
+        """An event into the transaction that is stored whatever else happened."""
+        record = event.to_record(self._run, who=who, key=key)
+        transaction.records[record.key] = record
 
-    def _lease(self, who: str, item: str, token: str, now: float) -> Record:
-        body: dict[str, Any] = {"token": token, "at": now, "until": now + self._state.rules.lease_seconds}
-        if over := [other for other in self._assignment.over(item, now=now) if other != token]:
-            body["over"] = over
-        return self._record("lease", item, body, who)
+    def _guard(self, transaction: Transaction, event: Event, who: str = "", key: str | None = None) -> None:
+        """An event into the transaction that is stored only if nothing else happened."""
+        transaction.guarded.append(event.to_record(self._run, who=who, key=key))
 
     def _renew(self, transaction: Transaction, lease: Lease, now: float) -> None:
         """Renew a lease when less than half of its time is left: a page asks far more often than is worth a record."""
         if self._state.leases.end_of(lease) - now < self._state.rules.lease_seconds / 2:
-            record = self._lease(lease.who, lease.item, lease.token, now)
-            transaction.records[record.key] = record
-
-    def _held(self, who: str, tokens: Sequence[str]) -> list[Lease]:
-        found = (self._state.leases.held(token) for token in tokens)
-        return [lease for lease in found if lease is not None and lease.who == who]
+            self._add(transaction, self._assignment.lease(lease.item, lease.token, now), lease.who)
 
     def _named(self, label: Any, version: int | None, *, at: int | None = None) -> Any:
         """A label by its class's name now, or at a record; given under the rules of that version, or under today's."""
@@ -320,45 +325,48 @@ class Session:
     def _request(
         self,
         transaction: Transaction,
-        kind: str,
+        event: LabelAdded | ItemSkipped,
         who: str,
-        item: str,
-        label: Any,
-        body: dict[str, Any],
         key: str,
         *,
         version: int | None = None,
     ) -> OnCommit[Receipt]:
         """A label or a skip into the transaction, unless it is there already."""
-        rules, known = self._state.rules, self._state.requests.get(key)
-        if known is None and key in transaction.records:
-            other, label = transaction.records[key], self._named(label, version)
-            same = (other.kind, other.who, other.item, other.body.get("label")) == (kind, who, text_of(item), label)
-        elif isinstance(known, Answer):
-            same = (known.kind, known.who, known.item) == (kind, who, item)
-            if same and version is not None:  # its class may have been removed since
-                same = self._named(label, version, at=known.seq) == known.label
-            else:
-                same = same and rules.named(known.label) == rules.named(label)
+        known, waiting = self._state.requests.get(key), transaction.records.get(key)
+        again = known is not None or waiting is not None
+        if isinstance(known, Answer):
+            same = self._is_repeat(known, event, who, version)
+        elif known is None and waiting is not None:
+            named = self._named(event.label, version)
+            content = waiting.kind, waiting.who, waiting.item, waiting.body.get("label")
+            same = content == (event.kind, who, event.item, named)
         else:
             same = known is None
         if not same:
             raise ValueError(_clash(key))
-        again = known is not None or key in transaction.records
         if not again:
-            if kind == "label":
-                now = _checked_label(rules, self._named(label, version))
-                body = body | {"label": now, "rules": rules.version or None}
-            body = {name: value for name, value in body.items() if value is not None}
-            transaction.records[key] = self._record(kind, item, body, who, key)
+            if isinstance(event, LabelAdded):
+                rules = self._state.rules
+                label = rules.checked(self._named(event.label, version))
+                event = replace(event, label=label, rules=rules.version or None)
+            self._add(transaction, event, who, key)
         return lambda: self._receipt(key, again=again)
+
+    def _is_repeat(self, known: Answer, event: LabelAdded | ItemSkipped, who: str, version: int | None) -> bool:
+        """Whether an answer that is stored already is what this event says."""
+        if (known.kind, known.who, text_of(known.item)) != (event.kind, who, event.item):
+            return False
+        if version is not None:  # its class may have been removed since
+            return bool(self._named(event.label, version, at=known.seq) == known.label)
+        rules = self._state.rules
+        return bool(rules.named(known.label) == rules.named(event.label))
 
     def _receipt(self, key: str, *, again: bool) -> Receipt:
         said = self._state.requests[key]
         assert isinstance(said, Answer)
         labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
         kept: Kept = "again" if again else said.kept
-        return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.queue.get("round"))
+        return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.round)
 
     def _undone(self, who: str, key: str) -> Undone | None:
         said = self._state.requests[key]
@@ -367,40 +375,24 @@ class Session:
         leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
         return Undone(said.answer, self._assignment.task(leases[-1]) if leases else None)
 
-    def _queue(self, round: int, candidates: Iterable[Candidate]) -> Record:
-        rows = []
-        for place in candidates:
-            self._check_item(place.item)
-            why = [[text_of(target), nats] for target, nats in place.why[:REASONS]]
-            rows.append([text_of(place.item), place.score, why])
-        return self._record("queue", None, {"round": round, "items": rows}, "")
+    def _queue(self, round: int, candidates: Iterable[Candidate]) -> QueueReplaced:
+        ranked = list(candidates)
+        for each in ranked:
+            self._assignment.check(each.item)
+        return QueueReplaced.of(round, ranked)
 
-    def _put(self, records: Sequence[Record]) -> None:
+    def _put(self, *events: Event) -> None:
         def decide(transaction: Transaction) -> OnCommit[None]:
-            transaction.records.update({record.key: record for record in records})
+            for event in events:
+                self._add(transaction, event)
             return lambda: None
 
         self._commits.run(decide)
-
-    def _check_item(self, item: str) -> None:
-        if item not in self._assignment.items:
-            raise ValueError(
-                f"item must be one of the {len(self._assignment.items)} items of the pool, but it is {item!r}."
-            )
 
 
 def _check_name(who: str) -> None:
     if not isinstance(who, str) or not who.strip():
         raise ValueError(f"who must be a person's name, but it is {who!r}.")
-
-
-def _checked_label(rules: Rules, label: Any) -> Any:
-    """A label that can be kept."""
-    if not isinstance(label, str | int | float) or label != label:
-        raise ValueError(f"label must be text, a number or a truth value, but it is {label!r}.")
-    if rules.classes and label not in rules.classes:
-        raise ValueError(f"label must be one of the classes {list(rules.classes)}, but it is {label!r}.")
-    return label
 
 
 def _clash(key: str) -> str:

@@ -9,9 +9,23 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
-from askwell.session.events import id_of
+from askwell.session.events import (
+    AnswerWithdrawn,
+    Event,
+    ItemSkipped,
+    LabelAdded,
+    LeaseGranted,
+    LeaseReleased,
+    QuestionAsked,
+    QueueReplaced,
+    RoundFinished,
+    RulesChanged,
+    RunStarted,
+    event_of,
+    id_of,
+)
 from askwell.session.leases import Lease, Leases
 from askwell.session.rules import Revision, Rules, carried
 from askwell.session.tasks import Answer, Kept
@@ -61,7 +75,7 @@ class State:
         self.requests: dict[str, Answer | Withdrawal] = {}  # by key
         self.people: dict[str, Work] = {}
         self.rounds: list[Mapping[str, Any]] = []
-        self.queue: Mapping[str, Any] = {}  # the body of its record
+        self.queue: QueueReplaced | None = None
         self.queues = self.orders = self.changes = 0  # how often the queue, the rules, the labels changed
         self.labels = self.labelled = self.complete = self.skipped = 0
         self.uses: Counter[Any] = Counter()  # label -> how often it is in force
@@ -76,6 +90,11 @@ class State:
     def answers(self, item: str) -> Mapping[str, Answer]:
         """who -> their last word on an item, in order."""
         return self._answers.get(item, NOBODY)
+
+    @property
+    def round(self) -> int | None:
+        """The trainer's round that the queue comes from; None before the first."""
+        return None if self.queue is None else self.queue.round
 
     def items(self) -> Sequence[str]:
         """The items with answers, in the order of the first."""
@@ -114,52 +133,63 @@ class State:
         """Take in the next record."""
         self.seq = record.seq
         self.first = self.first or record.key
-        if record.kind == "rules":
-            self._add_rules(record)
-        elif record.kind == "queue":
-            self.queue, self.queues = record.body, self.queues + 1
-        elif record.kind == "round":
-            self.rounds.append(record.body)
-        elif record.kind == "withdrawal" and record.item is None:  # there was nothing to take back
+        event = event_of(record)
+        if isinstance(event, RulesChanged):
+            self._add_rules(event, record.seq)
+        elif isinstance(event, QueueReplaced):
+            self.queue, self.queues = event, self.queues + 1
+        elif isinstance(event, RoundFinished):
+            self.rounds.append(event.content)
+        elif isinstance(event, AnswerWithdrawn) and event.item is None:  # there was nothing to take back
             self.requests[record.key] = Withdrawal(record.who, None)
-        elif record.item is not None:
-            item = str(id_of(record.item))
-            if record.kind == "lease":
-                self._add_lease(record, item)
-            elif record.kind == "release":
-                self._add_release(record, item)
-            elif record.kind in ANSWERS:
-                before = self._counts(item)
-                ANSWERS[record.kind](self, record, item)
-                self._count(item, before, self._settled(item))
+        elif event is not None and record.item is not None:
+            self._add_to_item(event, str(id_of(record.item)), record)
 
-    def _add_label(self, record: Record, item: str) -> None:
-        others = self.votes(item)
-        others.pop(record.who, None)
-        kept: Kept = "counted" if self.rules.needed(list(others.values())) else "extra"
-        self._add_answer(record, item, "label", "late" if self._is_late(record, item) else kept)
+    def _add_to_item(self, event: Event, item: str, record: Record) -> None:
+        if isinstance(event, LeaseGranted):
+            self._add_lease(event, item, record.who)
+        elif isinstance(event, LeaseReleased):
+            self._add_release(event, item, record.who)
+        elif isinstance(event, LabelAdded | ItemSkipped | AnswerWithdrawn):
+            before = self._counts(item)
+            if isinstance(event, AnswerWithdrawn):
+                self._add_withdrawal(event, item, record)
+            else:
+                self._add_answer(event, item, record)
+            self._count(item, before, self._settled(item))
 
-    def _add_skip(self, record: Record, item: str) -> None:
-        self._add_answer(record, item, "skip", "late" if self._is_late(record, item) else "counted")
+    def _kept(self, event: LabelAdded | ItemSkipped, item: str, who: str) -> Kept:
+        """What becomes of an answer: see `Receipt`."""
+        lease = self.leases.held(event.token)
+        if event.token is not None and (lease is None or (lease.item, lease.who) != (item, who)):
+            return "late"
+        others = [label for name, label in self.votes(item).items() if name != who]
+        return "counted" if isinstance(event, ItemSkipped) or self.rules.needed(others) else "extra"
 
-    def _is_late(self, record: Record, item: str) -> bool:
-        token = record.body.get("token")
-        lease = self.leases.held(token)
-        return token is not None and (lease is None or (lease.item, lease.who) != (item, record.who))
-
-    def _add_answer(self, record: Record, item: str, kind: Literal["label", "skip"], kept: Kept) -> None:
-        body, who = record.body, record.who
-        label = self._label(body) if kind == "label" else None
-        reason, seconds = str(body.get("reason") or ""), body.get("seconds")
+    def _add_answer(self, event: LabelAdded | ItemSkipped, item: str, record: Record) -> None:
+        who, seconds, is_label = record.who, event.seconds, isinstance(event, LabelAdded)
+        label = self._label(event) if isinstance(event, LabelAdded) else None
+        reason = event.reason or "" if isinstance(event, ItemSkipped) else ""
         before = self.answers(item).get(who)
-        corrects = None if before is None else before.label
-        said = Answer(item, who, kind, label, reason, record.key, kept, seconds, record.seq, record.at, corrects)
+        said = Answer(
+            item,
+            who,
+            "label" if is_label else "skip",
+            label,
+            reason,
+            record.key,
+            self._kept(event, item, who),
+            seconds,
+            record.seq,
+            record.at,
+            None if before is None else before.label,
+        )
         self._drop(item, who)
         self._answers.setdefault(item, {})[who] = self.requests[record.key] = said
         work = self.people.setdefault(who, Work())
         work.answers.append(said)
         work.last = record.at
-        if kind == "label":
+        if is_label:
             work.labels += 1
             self.labels += 1
             self.changes += 1
@@ -172,17 +202,18 @@ class State:
         for lease in [lease for lease in self.leases.on(item) if lease.who == who]:
             self.leases.end(lease)
 
-    def _label(self, body: Mapping[str, Any]) -> Any:
+    def _label(self, event: LabelAdded) -> Any:
         """The label by its class's present name; as it was written if its class was removed in that instant."""
-        label = body["label"]
+        if event.rules is None:
+            return self.rules.named(event.label)
         try:
-            return carried(label, self.revisions, since=body["rules"]) if "rules" in body else self.rules.named(label)
+            return carried(event.label, self.revisions, since=event.rules)
         except ValueError:
-            return label
+            return event.label
 
-    def _add_withdrawal(self, record: Record, item: str) -> None:
+    def _add_withdrawal(self, event: AnswerWithdrawn, item: str, record: Record) -> None:
         """Take back the answer that it names; one that names none takes back all labels of the item, as a learner."""
-        key, answers = record.body.get("of"), self.answers(item)
+        key, answers = event.of, self.answers(item)
         gone = [said for said in answers.values() if (said.kind == "label" if key is None else said.key == key)]
         for said in gone:
             self._drop(item, said.who)
@@ -205,16 +236,16 @@ class State:
 
     # ---- leases ----------------------------------------------------------------------------------------------------
 
-    def _add_lease(self, record: Record, item: str) -> None:
+    def _add_lease(self, event: LeaseGranted, item: str, who: str) -> None:
         """Renew a lease, or give a new one if the item needs it; what ran out before makes room."""
-        token, until, who = str(record.body["token"]), float(record.body["until"]), record.who
-        at = float(record.body.get("at", until - self.rules.lease_seconds))
+        token, until = event.token, event.until
+        at = until - self.rules.lease_seconds if event.at is None else event.at
         held = self.leases.held(token)
         if held is not None:
             if (held.item, held.who) == (item, who):
                 self.leases.give(held._replace(until=max(until, held.until)))
             return
-        on, gone = self.leases.on(item), {*record.body.get("over", ())}  # a wrong clock gave these: see `Leases`
+        on, gone = self.leases.on(item), {*event.over}  # a wrong clock gave these: see `Leases`
         over = [x for x in on if x.until <= at or x.token in gone]
         if item not in self._items or who in self.answers(item) or any(x.who == who and x not in over for x in on):
             return
@@ -225,9 +256,9 @@ class State:
                 self.leases.end(lease)
             self.leases.give(Lease(item, who, token, until))
 
-    def _add_release(self, record: Record, item: str) -> None:
-        held = self.leases.held(str(record.body["token"]))
-        if held is not None and (held.item, held.who) == (item, record.who):
+    def _add_release(self, event: LeaseReleased, item: str, who: str) -> None:
+        held = self.leases.held(event.token)
+        if held is not None and (held.item, held.who) == (item, who):
             self.leases.end(held)
             self.freed.append(item)
 
@@ -262,26 +293,23 @@ class State:
             self.complete += (after.needed == 0) - (before.needed == 0)
             self.skipped += (after.answers > after.labels == 0) - (before.answers > before.labels == 0)
 
-    def _add_rules(self, record: Record) -> None:
+    def _add_rules(self, event: RulesChanged, seq: int) -> None:
         """New rules concern all items: the one kind of record that takes longer, and is rare."""
-        self.rules = replace(self.rules.after(record.body), version=len(self.revisions) + 1)
-        renamed = record.body.get("renamed") or {}
-        self.revisions.append(Revision(self.rules.version, renamed, self.rules.classes, record.seq))
+        self.rules = replace(self.rules.after(event.content), version=len(self.revisions) + 1)
+        renamed = event.content.get("renamed") or {}
+        self.revisions.append(Revision(self.rules.version, renamed, self.rules.classes, seq))
         self.orders += 1
-        if record.body.get("renamed"):
+        if renamed:
             self.changes += 1
             self.uses.clear()
             for said in self._answers.values():
                 for who, answer in said.items():
                     if answer.kind == "label":
-                        said[who] = replace(answer, label=record.body["renamed"].get(answer.label, answer.label))
+                        said[who] = replace(answer, label=renamed.get(answer.label, answer.label))
                         self.uses[said[who].label] += 1
         for item in self.leases.items():
             self._settled(item)
         self.complete = sum(item in self._items and self.needed(item) == 0 for item in self._answers)
-
-
-ANSWERS = {"label": State._add_label, "skip": State._add_skip, "withdrawal": State._add_withdrawal}
 
 
 # ---- the run of a learner -------------------------------------------------------------------------------------------
@@ -328,27 +356,26 @@ def fold(state: RunState, records: Iterable[Record]) -> RunState:
     labels, pending, skipped = dict(state.labels), dict(state.pending), dict(state.skipped)
     told = dict(state.told)
     for record in records:
-        seq, item = record.seq, record.item or ""
-        if record.kind == "run":
-            settings = record.body
-        elif record.kind == "question":
-            pending[item] = Pending(str(record.body["session"]), record.body.get("score"))
-        elif record.kind == "label":
-            labels[item] = record.body["label"]
-            told[item] = (*told.get(item, ()), (record.key, labels[item]))
+        seq, item, event = record.seq, record.item or "", event_of(record)
+        if isinstance(event, RunStarted):
+            settings = event.content
+        elif isinstance(event, QuestionAsked):
+            pending[item] = Pending(event.session, event.score)
+        elif isinstance(event, LabelAdded):
+            labels[item] = event.label
+            told[item] = (*told.get(item, ()), (record.key, event.label))
             changes += 1
-        elif record.kind == "withdrawal":
-            of = record.body.get("of")
-            told[item] = tuple(each for each in told.get(item, ()) if of is not None and each[0] != of)
+        elif isinstance(event, AnswerWithdrawn):
+            told[item] = tuple(each for each in told.get(item, ()) if event.of is not None and each[0] != event.of)
             if told[item]:
                 labels[item] = told[item][-1][1]
             else:
                 labels.pop(item, None)
             changes += 1
-        elif record.kind == "skip":
-            skipped[item] = str(record.body.get("reason", ""))
-        if record.kind in ("label", "skip"):
+        elif isinstance(event, ItemSkipped):
+            skipped[item] = event.reason or ""
+        if isinstance(event, LabelAdded | ItemSkipped):
             pending.pop(item, None)
-        if record.kind == "label":
+        if isinstance(event, LabelAdded):
             skipped.pop(item, None)
     return RunState(seq, settings, labels, pending, skipped, changes, told)

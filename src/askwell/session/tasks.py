@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
-__all__ = ["Answer", "Candidate", "Consensus", "Kept", "Receipt", "Task", "Undone"]
+__all__ = ["Answer", "Consensus", "Kept", "Receipt", "Task", "Undone"]
 
 Kept: TypeAlias = Literal["counted", "extra", "late", "again"]
 
@@ -20,20 +20,6 @@ class Task:
     score: float | None = None  # nats that the label was expected to tell when the queue was made; None: no model yet
     why: tuple[tuple[str, float], ...] = ()  # the targets it informs most: (target id, nats)
     labels_so_far: int = 0  # by others
-
-
-@final
-@dataclass(frozen=True)
-class Candidate:
-    """A place in the trainer's queue: an item worth asking about.
-
-    >>> Candidate("mail 7", 0.31, (("traffic 2", 0.4),)).item
-    'mail 7'
-    """
-
-    item: str
-    score: float | None = None  # nats
-    why: tuple[tuple[str, float], ...] = ()  # (target id, nats), at most five are kept
 
 
 @final
