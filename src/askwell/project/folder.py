@@ -20,13 +20,13 @@ from askwell.models.names import MODELS, model_named
 from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings
 from askwell.project.vectors import Pairing, is_file
+from askwell.session.events import VectorsPaired
 from askwell.store import open_store
 from askwell.store.records import Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
-    from askwell.session.events import VectorsPaired
-from askwell.session import Session
+    from askwell.session import Session
 
 __all__ = ["CACHE", "Project", "open_project", "store_url"]
 
