@@ -28,7 +28,8 @@ class Assignment:
         self.items = _checked(items)
         self.state = State(self.items)
         names = list(self.items)
-        self._order = [names[place] for place in rng_for(seed, 0, "desk").permutation(len(names)).tolist()]
+        order = rng_for(seed, 0, "desk").permutation(len(names))  # the room's former name: projects keep their order
+        self._order = [names[position] for position in order.tolist()]
         self._pool, self._queue = Cursors(self._order), Cursors([])
         self._candidates: dict[str, Candidate] = {}
         self._seen = (0, 0)  # queues and orders that the lines were made of
