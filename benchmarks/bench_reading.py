@@ -131,7 +131,7 @@ def first_item(folder: str) -> dict[str, float]:
 
     with open_project(folder) as project:
         project.features()
-        (task,) = project.desk().next("ada", size=1)
+        (task,) = project.session().next("ada", size=1)
         project.items.show(task.item)
     return _usage(resource.getrusage(resource.RUSAGE_SELF), wall)
 

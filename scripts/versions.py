@@ -25,7 +25,7 @@ ROOMS = [
     *("arrays", "curves", "pool", "learner", "knowledge", "acquisition", "selection", "simulate", "problem", "trial"),
     *("compiling", "seeds", "warmup"),
     *("information", "models", "tables", "rows", "items", "scoring", "selection/", "targets", "store", "report"),
-    *("testing", "workers", "engines", "project", "desk", "web", "bridge", "cli", "cli/", "progress", "demo"),
+    *("testing", "workers", "engines", "project", "session", "web", "bridge", "cli", "cli/", "progress", "demo"),
 ]
 
 

@@ -31,7 +31,7 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
     "sklearn": {
-        "desk/agreement.py",
+        "session/agreement.py",
         "models/forest.py",
         "models/growing.py",
         "project/features.py",
@@ -192,6 +192,22 @@ def test_every_test_has_its_module():
         place = ROOT if room == Path("experiments") else SOURCE
         name = test.stem.removeprefix("test_")
         assert test.stem in free or (place / room / f"{name}.py").exists() or (place / room / name).is_dir(), test
+
+
+# ---- the log -------------------------------------------------------------------------------------------------------
+
+MAKE_RECORDS = {  # events; a store reads its own and tests itself; a backup is restored as it was
+    *("session/events.py", "project/backup.py"),
+    *(f"store/{name}.py" for name in ("contract", "processes", "records")),
+}
+
+
+def test_only_events_become_records():
+    """What the log can say is defined in one file: nobody else makes a record."""
+    for path in MODULES:
+        made = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.Call)]
+        if str(path.relative_to(SOURCE)) not in MAKE_RECORDS:
+            assert not [node.lineno for node in made if dotted(node.func).split(".")[-1] == "Record"], path
 
 
 # ---- randomness and imports ----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def by_command_line(folder, labels):
 
 def by_page(folder, labels):
     with open_project(folder) as project:
-        app = create_app(project.desk(), project.items, title="mails")
+        app = create_app(project.session(), project.items, title="mails")
         with TestClient(app, base_url="http://localhost:8765") as page:
             assert page.post("/api/sign-in", json={"name": "ada"}).status_code == 200
             for item, label in labels.items():

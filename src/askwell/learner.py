@@ -20,10 +20,11 @@ from askwell.pool import as_pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.selection import BatchName, as_batch
+from askwell.session.events import AnswerWithdrawn, ItemSkipped, LabelAdded, QuestionAsked, RunStarted, id_of, text_of
+from askwell.session.run import Run
+from askwell.session.state import RunState
 from askwell.store import open_store
 from askwell.store.records import Store
-from askwell.store.run import Entry, Run, id_of, text_of
-from askwell.store.state import State
 from askwell.targets import as_targets
 
 __all__ = ["Learner"]
@@ -108,18 +109,15 @@ class Learner:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
         session, asked = self._run.store.session(), list[Any]()
 
-        def questions(state: State) -> list[Entry]:
+        def questions(state: RunState) -> list[QuestionAsked]:
             held = self._run.mine(state)[:size]
             chosen = self._choose(state, int(size) - len(held))
             asked[:] = [self._id(item) for item in held] + [self._pool.ids[place] for place, _ in chosen]
             return [
-                Entry("question", item, {"session": session, "score": state.pending[item].score, "again": True})
+                QuestionAsked(item, session, state.pending[item].score, again=True)
                 for item in held
                 if state.pending[item].session != session
-            ] + [
-                Entry("question", text_of(self._pool.ids[place]), {"session": session, "score": score})
-                for place, score in chosen
-            ]
+            ] + [QuestionAsked(text_of(self._pool.ids[place]), session, score) for place, score in chosen]
 
         self._run.change(questions)
         return asked
@@ -131,7 +129,7 @@ class Learner:
             raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
         self._run.change(
             lambda state: [
-                Entry("label", item, {"label": label})
+                LabelAdded(item, label)
                 for item, label in zip(items, values, strict=True)
                 if item not in state.labels or _kind(state.labels[item]) != _kind(label)
             ]
@@ -140,14 +138,14 @@ class Learner:
     def withdraw(self, ids: Any) -> None:
         """Take labels back. The items may be asked again."""
         items = self._texts(ids)
-        self._run.change(lambda state: [Entry("withdrawal", item, {}) for item in items if item in state.labels])
+        self._run.change(lambda state: [AnswerWithdrawn(item) for item in items if item in state.labels])
 
     def skip(self, ids: Any, *, reason: str = "") -> None:
         """Do not ask about these items again. Telling their labels is still welcome."""
         items = self._texts(ids)
         self._run.change(
             lambda state: [
-                Entry("skip", item, {"reason": reason})
+                ItemSkipped(item, reason)
                 for item in items
                 if item not in state.labels and state.skipped.get(item) != reason
             ]
@@ -217,7 +215,7 @@ class Learner:
         }
         if self._class_weights is not None:
             settings["class_weights"] = [[label, cost] for label, cost in self._class_weights.items()]
-        state = self._run.change(lambda state: [] if state.settings else [Entry("run", None, settings)])
+        state = self._run.change(lambda state: [] if state.settings else [RunStarted(settings)])
         for name in ("seed", "items", "ids", "classes"):
             if state.settings[name] != settings[name]:
                 raise ValueError(
@@ -225,7 +223,7 @@ class Learner:
                     f"and now it is {settings[name]!r}. Open it as it was begun, or give run= another name."
                 )
 
-    def _choose(self, state: State, size: int) -> list[tuple[int, float | None]]:
+    def _choose(self, state: RunState, size: int) -> list[tuple[int, float | None]]:
         """(position, score) of new questions: neither labelled, nor pending, nor skipped."""
         free = np.ones(len(self._pool), bool)
         for items in (state.labels, state.pending, state.skipped):
@@ -252,7 +250,7 @@ class Learner:
             _signal(known.search, warn=True)
         return chosen
 
-    def _knowledge(self, state: State) -> Round:
+    def _knowledge(self, state: RunState) -> Round:
         """What follows from the labels; the same one until they change."""
         if self._known is None or self._known[0] != state.changes:
             if not state.labels:
@@ -290,7 +288,7 @@ class Learner:
     def _id(self, item: str) -> Any:
         return self._pool.ids[self._position(item)]
 
-    def _classes_in(self, state: State) -> list[Any]:
+    def _classes_in(self, state: RunState) -> list[Any]:
         if self._classes is not None:
             return self._classes
         return sorted({_kind(label): label for label in state.labels.values()}.values())

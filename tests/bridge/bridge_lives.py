@@ -12,8 +12,8 @@ import sys
 import time
 
 from askwell.bridge import Bridge, LabelStudio, UnreachableError
-from askwell.desk import Desk
 from askwell.items import Items
+from askwell.session import Session
 from askwell.store import open_store
 
 
@@ -26,8 +26,8 @@ def mail(n):
 def live(url, token, store_url, items):
     """Pass after pass."""
     with open_store(store_url) as store:
-        desk = Desk(store, items.ids)
-        bridge = Bridge(LabelStudio(url, token), desk, items, store, title="killed", size=6, settle_seconds=3)
+        session = Session(store, items.ids)
+        bridge = Bridge(LabelStudio(url, token), session, items, store, title="killed", size=6, settle_seconds=3)
         while not select.select([sys.stdin], [], [], 0.02)[0]:
             try:
                 bridge.once()

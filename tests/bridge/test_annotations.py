@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from askwell.bridge.annotations import Taken, as_tasks, last_words, news, unix
-from askwell.desk import Desk
+from askwell.session import Session
 from askwell.store import open_store
 
 NAMES = {1: "ada", 2: "bob"}
@@ -26,20 +26,20 @@ class Project:
 
     def __init__(self):
         self.store = open_store(None)
-        self.desk = Desk(self.store, ITEMS)
-        self.desk.set_rules("ada", classes=list(CLASSES))
+        self.session = Session(self.store, ITEMS)
+        self.session.set_rules("ada", classes=list(CLASSES))
 
     def take(self, *tasks):
         """One pull by a bridge that has just started."""
         taken = Taken("m")
         taken.follow(self.store.read("main"))
-        records, warnings = news(as_tasks(tasks), taken, rules=self.desk.rules, names=NAMES, run="main")
+        records, warnings = news(as_tasks(tasks), taken, rules=self.session.rules, names=NAMES, run="main")
         if records:
             self.store.append(records)
         return [record.kind for record in records], warnings
 
     def answers(self):
-        return {(said.item, said.who): said.label for said in self.desk.answers()}
+        return {(said.item, said.who): said.label for said in self.session.answers()}
 
 
 def test_labels_and_skips_come_in_once():
@@ -52,7 +52,7 @@ def test_labels_and_skips_come_in_once():
     assert project.take(*there) == (["label", "skip"], [])
     assert project.take(*there) == ([], [])
     assert project.answers() == {("a", "ada"): "ham", ("b", "bob"): None}
-    (label, skip) = project.desk.answers()
+    (label, skip) = project.session.answers()
     assert (label.kind, label.seconds, skip.kind, skip.reason) == ("label", 2.5, "skip", "skipped in Label Studio")
     assert project.store.read("main")[-2].body["at"] == unix("2026-11-16T00:01:00.000001Z")
 
@@ -61,7 +61,7 @@ def test_an_annotation_posted_twice_counts_once_and_the_latest_counts():
     project = Project()
     project.take(task(1, "a", annotation(5, 1, "ham", 1), annotation(6, 1, "spam", 2)))
     assert project.answers() == {("a", "ada"): "spam"}
-    assert project.desk.progress().labels == 1
+    assert project.session.progress().labels == 1
 
 
 def test_an_item_that_is_there_twice_counts_once():
@@ -128,13 +128,13 @@ def test_what_is_no_class_waits_until_it_is():
         warning
         == "'eggs' is no class of this project: add it, or correct it in Label Studio (1 annotations are waiting)."
     )
-    project.desk.set_rules("ada", classes=["ham", "spam", "eggs"])
+    project.session.set_rules("ada", classes=["ham", "spam", "eggs"])
     assert project.take(there) == (["label"], [])
 
 
 def test_the_former_name_of_a_class_is_understood():
     project = Project()
-    project.desk.set_rules("ada", renamed={"ham": "good"})
+    project.session.set_rules("ada", renamed={"ham": "good"})
     assert project.take(task(1, "a", annotation(5, 1, "ham", 1))) == (["label"], [])
     assert project.answers() == {("a", "ada"): "good"}
 
@@ -143,7 +143,7 @@ def test_what_happened_on_the_page_since_is_not_overruled():
     project = Project()
     there = task(1, "a", annotation(5, 1, "ham", 1))
     project.take(there)
-    project.desk.answer("ada", "a", "spam", key="page-1")
+    project.session.answer("ada", "a", "spam", key="page-1")
     assert project.take(there)[0] == []
     project.take(task(1, "a"))  # deleted there: not what she said on the page
     assert project.answers() == {("a", "ada"): "spam"}
@@ -154,7 +154,7 @@ def test_names_that_nobody_knows_and_times_that_are_none():
     odd = annotation(5, None, "ham", 1, lead_time=float("nan")) | {"updated_at": None}
     project.take(task(1, "a", odd), task(2, "b", annotation(6, {"id": 2}, "ham", 1)))
     assert project.answers() == {("a", "Label Studio user -1"): "ham", ("b", "bob"): "ham"}
-    assert project.desk.answers()[0].seconds is None
+    assert project.session.answers()[0].seconds is None
 
 
 def test_foreign_tasks_are_left_alone():

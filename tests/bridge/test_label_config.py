@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from askwell.bridge.label_config import label_config, prediction, with_classes
-from askwell.desk import Rules
+from askwell.session import Rules
 
 
 def choices(config):

@@ -16,10 +16,10 @@ from studio import TOKENS
 from askwell.bridge import Bridge, LabelStudio, RefusedError, UnreachableError
 from askwell.bridge.bookkeeping import Books
 from askwell.bridge.label_studio import HOLD
-from askwell.desk import Desk, Suggested
 from askwell.items import open_items
 from askwell.project.beginning import init_project
 from askwell.project.folder import open_project
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 
 pytestmark = pytest.mark.label_studio
@@ -41,19 +41,19 @@ class Project:
         self.store_url = f"sqlite:///{folder / 'labels.db'}"
         self.client = LabelStudio(server.url, TOKENS["ada"], tries=2)
         self.open()
-        self.desk.set_rules("boss", classes=["ham", "spam"])
+        self.session.set_rules("boss", classes=["ham", "spam"])
         self.ada, self.bob = server.person("ada"), server.person("bob")
 
     def open(self):
         self.store = open_store(self.store_url)
-        self.desk = Desk(self.store, self.items.ids)
+        self.session = Session(self.store, self.items.ids)
 
     def close(self):
         self.store.close()
         self.client.close()
 
     def bridge(self, **options):
-        return Bridge(self.client, self.desk, self.items, self.store, **self.options | options)
+        return Bridge(self.client, self.session, self.items, self.store, **self.options | options)
 
     def pushed(self, **options):
         bridge = self.bridge(**options)
@@ -72,7 +72,7 @@ class Project:
         return id
 
     def answers(self):
-        return {(said.item, said.who): said.label for said in self.desk.answers() if said.who != "label-studio"}
+        return {(said.item, said.who): said.label for said in self.session.answers() if said.who != "label-studio"}
 
 
 @pytest.fixture
@@ -97,10 +97,10 @@ def label_in_turn(project, people, label="ham"):
 
 def test_two_people_label_and_their_labels_come_back(project):
     bridge = project.pushed()
-    held = [task.item for task in project.desk.next("label-studio", size=6)]
+    held = [task.item for task in project.session.next("label-studio", size=6)]
     assert [*project.tasks()] == held
     ada, bob = project.ada, project.bob
-    assert label_in_turn(project, [ada, bob, ada]) == held[:3]  # the order of the desk, exactly
+    assert label_in_turn(project, [ada, bob, ada]) == held[:3]  # the order of the session, exactly
     ada.skip(project.task(held[3]))
     passed = bridge.once()
     assert (passed.labels, passed.skips, passed.added, passed.warnings) == (3, 1, 4, ())
@@ -110,12 +110,14 @@ def test_two_people_label_and_their_labels_come_back(project):
         (held[2], "ada@example.com"): "ham",
         (held[3], "ada@example.com"): None,
     }
-    assert {said.seconds for said in project.desk.answers(who="bob@example.com")} == {2.5}
+    assert {said.seconds for said in project.session.answers(who="bob@example.com")} == {2.5}
     assert bridge.once().is_quiet
-    assert len(project.desk.answers()) == 4
+    assert len(project.session.answers()) == 4
     task = bob.next(project.id)  # what ada skipped is still for others
     assert task["data"]["pool_id"] == held[3]
-    assert not {*project.tasks()} & {task.item for task in project.desk.next("page", size=40)}  # nobody is asked twice
+    assert not {*project.tasks()} & {
+        task.item for task in project.session.next("page", size=40)
+    }  # nobody is asked twice
 
 
 def test_corrections_duplicates_and_deletions(project):
@@ -152,23 +154,23 @@ def test_a_new_round_changes_the_order_exactly(project):
     bridge.once()
     order = sorted(set(project.items.ids) - {before[0]}, key=lambda item: (item[-1], item))
     order = [before[5], before[2], *[item for item in order if item not in before], before[3]]
-    project.desk.put_queue(1, [Suggested(item, 1 / (2 + place)) for place, item in enumerate(order)])
+    project.session.put_queue(1, [Candidate(item, 1 / (2 + place)) for place, item in enumerate(order)])
     passed = bridge.once()
     assert (passed.rescored, passed.added, passed.open) == (2, 4, 6)
     assert label_in_turn(project, [project.ada, project.bob, project.ada, project.ada, project.bob]) == order[:5]
     bridge.once()
     assert label_in_turn(project, [project.bob, project.ada, project.ada]) == order[5:8]
     stale = {before[1], before[4]}  # given back: the page may ask
-    page = project.desk.next("page", size=40)
+    page = project.session.next("page", size=40)
     assert stale <= {task.item for task in page}
-    project.desk.release("page", [task.token for task in page])
-    project.desk.put_queue(2, [Suggested(item, 1.0) for item in reversed(order)])
+    project.session.release("page", [task.token for task in page])
+    project.session.put_queue(2, [Candidate(item, 1.0) for item in reversed(order)])
     bridge.once()
     assert label_in_turn(project, [project.ada, project.bob]) == [before[3], order[-2]]
 
 
 def test_labels_per_item_are_those_of_the_project(project):
-    project.desk.set_rules("boss", labels_per_item=2)
+    project.session.set_rules("boss", labels_per_item=2)
     bridge = project.pushed()
     label_in_turn(project, [project.ada])
     bridge.once()
@@ -179,14 +181,14 @@ def test_labels_per_item_are_those_of_the_project(project):
 
 
 def test_where_people_disagree_the_other_page_asks_once_more(project):
-    project.desk.set_rules("boss", labels_per_item=2, most_labels=3)
+    project.session.set_rules("boss", labels_per_item=2, most_labels=3)
     bridge = project.pushed()
     item = next(iter(project.tasks()))
     project.ada.label(project.task(item), "ham")
     project.bob.label(project.task(item), "spam")
     passed = bridge.once()
     assert (passed.labels, passed.open) == (2, 6)
-    assert item in {task.item for task in project.desk.next("cyd", size=40)}
+    assert item in {task.item for task in project.session.next("cyd", size=40)}
     assert bridge.once().is_quiet
 
 
@@ -209,8 +211,8 @@ def test_classes_are_added_and_renamed(project):
     (first, second, third, *_) = project.tasks()
     project.ada.label(project.task(first), "ham")
     bridge.once()
-    project.desk.set_rules("boss", renamed={"ham": "good"})
-    project.desk.set_rules("boss", classes=["good", "spam", "eggs"])
+    project.session.set_rules("boss", renamed={"ham": "good"})
+    project.session.set_rules("boss", classes=["good", "spam", "eggs"])
     bridge.once()
     project.ada.label(project.task(second), "eggs")
     project.ada.label(project.task(third), "ham")  # as its page keeps on saying
@@ -226,7 +228,7 @@ def test_classes_are_added_and_renamed(project):
     passed = bridge.once()
     assert passed.labels == 0
     assert passed.warnings[0].startswith("'own' is no class of this project")
-    project.desk.set_rules("boss", classes=["good", "spam", "eggs", "own"])
+    project.session.set_rules("boss", classes=["good", "spam", "eggs", "own"])
     assert bridge.once().labels == 1
 
 
@@ -321,7 +323,7 @@ def test_a_wrong_token_and_a_personal_one(project):
         client.whoami()
     with LabelStudio(project.server.url, project.ada.ask("POST", "/api/token/")["token"]) as client:
         assert client.whoami()["email"] == "ada@example.com"
-        assert Bridge(client, project.desk, project.items, project.store, title="own", size=2).once().added == 2
+        assert Bridge(client, project.session, project.items, project.store, title="own", size=2).once().added == 2
 
 
 # ---- the order that people get -------------------------------------------------------------------------------------
@@ -346,7 +348,7 @@ def test_an_order_that_label_studio_makes_random_is_noticed(project):
 def test_a_task_that_is_deleted_while_it_is_used_stops_nothing(project, monkeypatch):
     bridge = project.pushed()
     items = [*project.tasks()]
-    project.desk.put_queue(1, [Suggested(item, 0.1) for item in items])
+    project.session.put_queue(1, [Candidate(item, 0.1) for item in items])
     send = LabelStudio.add_predictions
 
     def too_late(client, id, predictions):
@@ -481,7 +483,7 @@ def test_label_studio_is_killed_and_comes_back(project):
 
 def test_items_stay_with_label_studio_while_the_bridge_is_away(project):
     now = [1_800_000_000.0]
-    project.desk = Desk(project.store, project.items.ids, clock=lambda: now[0])
+    project.session = Session(project.store, project.items.ids, clock=lambda: now[0])
     bridge = project.pushed(clock=lambda: now[0])
     asked = {*project.tasks()}
     records = len(project.store.read("main"))
@@ -490,15 +492,15 @@ def test_items_stay_with_label_studio_while_the_bridge_is_away(project):
         bridge.once()
     assert len(project.store.read("main")) == records  # no records while nothing happens
     now[0] += HOLD - 700
-    assert not asked & {task.item for task in project.desk.next("page", size=40)}
+    assert not asked & {task.item for task in project.session.next("page", size=40)}
     now[0] += HOLD
-    assert asked <= {task.item for task in project.desk.next("page", size=40)}
+    assert asked <= {task.item for task in project.session.next("page", size=40)}
     bridge.once()
     assert all(len(ids) == 1 for ids in project.tasks().values())
 
 
 def test_the_budget_is_kept(project):
-    project.desk.set_rules("boss", budget=3)
+    project.session.set_rules("boss", budget=3)
     bridge = project.pushed()
     assert len(project.tasks()) == 3
     label_in_turn(project, [project.ada, project.bob, project.ada])
@@ -562,7 +564,7 @@ def test_the_command_from_a_file_of_texts_to_a_trained_model_and_back(label_stud
     assert last.returncode == 0, last.stderr
     assert f"/projects/{id[0]}: " in last.stdout
     with open_project(folder) as project:
-        labels = project.desk().labels()
+        labels = project.session().labels()
         assert {item: found.label for item, found in labels.items()} == said
         assert any(record.kind == "round" for record in project.store().read("main"))
 

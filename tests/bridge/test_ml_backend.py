@@ -13,7 +13,7 @@ from studio import TOKENS
 from askwell.bridge import Bridge, LabelStudio
 from askwell.bridge.label_config import label_config
 from askwell.bridge.ml_backend import Debounced, ml_backend_app
-from askwell.desk import Desk, Suggested
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 
 CONFIG = label_config("text", ["ham", "spam"])
@@ -43,9 +43,9 @@ class Client:
 @pytest.fixture
 def project():
     store = open_store(None)
-    desk = Desk(store, ["a", "b", "c"])
-    desk.set_rules("ada", classes=["ham", "spam"])
-    return desk, store
+    session = Session(store, ["a", "b", "c"])
+    session.set_rules("ada", classes=["ham", "spam"])
+    return session, store
 
 
 def tasks(*items):
@@ -65,13 +65,13 @@ def test_the_four_routes_and_no_other(project):
 
 
 def test_scores_are_those_of_the_last_queue(project):
-    desk, _ = project
+    session, _ = project
     client = Client(ml_backend_app(*project))
-    desk.put_queue(1, [Suggested("b", 0.4), Suggested("a", 0.1)])
+    session.put_queue(1, [Candidate("b", 0.4), Candidate("a", 0.1)])
     first = client.post("/predict", json=tasks("a", "b", "c")).json()
     assert [found["score"] for found in first["results"]] == [0.5, 0.0, 3.0]
     assert all(found["result"] == [] for found in first["results"])
-    desk.put_queue(2, [Suggested("a", 0.4), Suggested("c", 0.1)])
+    session.put_queue(2, [Candidate("a", 0.4), Candidate("c", 0.1)])
     second = client.post("/predict", json=tasks("a", "b", "c")).json()
     assert [found["score"] for found in second["results"]] == [0.0, 2.0, 0.5]
     assert second["model_version"] != first["model_version"]
@@ -164,11 +164,11 @@ def served(app):
 
 @pytest.mark.label_studio
 def test_label_studio_connects_asks_for_predictions_and_gives_hints(label_studio_server, project):
-    desk, store = project
-    desk.put_queue(4, [Suggested("c", 0.4), Suggested("a", 0.2), Suggested("b", 0.1)])
+    session, store = project
+    session.put_queue(4, [Candidate("c", 0.4), Candidate("a", 0.2), Candidate("b", 0.1)])
     hints = threading.Semaphore(0)
     app = ml_backend_app(
-        desk, store, predict=lambda items: ["spam"] * len(items), hint=hints.release, pause=0.05, token="s3cret"
+        session, store, predict=lambda items: ["spam"] * len(items), hint=hints.release, pause=0.05, token="s3cret"
     )
     ada = label_studio_server.person("ada")
     body = {"title": "by backend", "label_config": CONFIG, "sampling": "Uncertainty sampling"}
@@ -204,15 +204,15 @@ def test_label_studio_connects_asks_for_predictions_and_gives_hints(label_studio
 @pytest.mark.label_studio
 def test_a_webhook_wakes_the_bridge(label_studio_server):
     items, store = mail(5), open_store(None)
-    desk = Desk(store, items.ids)
-    desk.set_rules("boss", classes=["ham", "spam"])
+    session = Session(store, items.ids)
+    session.set_rules("boss", classes=["ham", "spam"])
     wake, stop = threading.Event(), threading.Event()
     ada = label_studio_server.person("ada")
     with (
-        served(ml_backend_app(desk, store, hint=wake.set, pause=0.05, token="s3cret")) as address,
+        served(ml_backend_app(session, store, hint=wake.set, pause=0.05, token="s3cret")) as address,
         LabelStudio(label_studio_server.url, TOKENS["ada"]) as client,
     ):
-        bridge = Bridge(client, desk, items, store, title="woken", size=2, hints=f"{address}/s3cret/webhook")
+        bridge = Bridge(client, session, items, store, title="woken", size=2, hints=f"{address}/s3cret/webhook")
         id = bridge.once().project
         bridge.once()
         assert len(client.webhooks(id)) == 1
@@ -222,11 +222,11 @@ def test_a_webhook_wakes_the_bridge(label_studio_server):
             stop.wait(1.0)
             ada.label(ada.next(id)["id"], "ham")
             for _ in range(200):
-                if desk.labels():
+                if session.labels():
                     break
                 stop.wait(0.1)
         finally:
             stop.set()
             wake.set()
             running.join()
-    assert len(desk.labels()) == 1
+    assert len(session.labels()) == 1

@@ -2,15 +2,15 @@ import pytest
 
 from askwell.bridge.annotations import Said, Task
 from askwell.bridge.ranking import Ranking, order_doubt, ranking_of
-from askwell.desk import Desk, Suggested
 from askwell.seeds import rng_for
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 
 
 def test_the_queue_becomes_scores_that_rise_from_zero():
     store = open_store(None)
-    desk = Desk(store, ["a", "b", "c", "d"])
-    desk.put_queue(3, [Suggested("c", 0.4), Suggested("a", 0.1), Suggested("d")])
+    session = Session(store, ["a", "b", "c", "d"])
+    session.put_queue(3, [Candidate("c", 0.4), Candidate("a", 0.1), Candidate("d")])
     record = store.read("main")[-1]
     ranking = ranking_of(record)
     assert [ranking.score(item) for item in ("c", "a", "d")] == [0.0, 1 / 3, 2 / 3]
@@ -22,9 +22,9 @@ def test_the_queue_becomes_scores_that_rise_from_zero():
 
 def test_two_queues_of_one_round_have_two_versions():
     store = open_store(None)
-    desk = Desk(store, ["a"])
-    desk.put_queue(1, [Suggested("a")])
-    desk.put_queue(1, [Suggested("a")])
+    session = Session(store, ["a"])
+    session.put_queue(1, [Candidate("a")])
+    session.put_queue(1, [Candidate("a")])
     assert len({ranking_of(record).version for record in store.read("main")}) == 2
 
 

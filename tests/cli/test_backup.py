@@ -63,7 +63,7 @@ def test_overwriting_says_so(place):
 def test_a_project_in_use_is_not_replaced(place):
     fine("backup", "p", "--out", "b.zip")
     with open_project("p") as project:
-        project.desk()
+        project.session()
         found = run("restore", "b.zip", "p", "--overwrite")
     assert found.exit_code == 2
     assert "is in use, and nothing was changed. Stop askwell serve" in found.output

@@ -93,7 +93,7 @@ def test_all_options_arrive(place, truth):
         assert (wanted.label, wanted.template, wanted.kind) == ("truth", "card.html", "text")
         assert project.template() == (place / "p" / "card.html").read_text() == "{{ text }}"
         assert (place / "p" / "other.db").exists()
-        assert len(project.desk().labels()) == 80
+        assert len(project.session().labels()) == 80
 
 
 def test_costs_of_errors_are_kept_and_choose_the_questions(place, truth):
@@ -106,11 +106,11 @@ def test_costs_of_errors_are_kept_and_choose_the_questions(place, truth):
     assert "[class_weights]  # cost of a wrong prediction, per class; default: 1\n" in file.read_text()
     fine("rules", "p", "--rename", "spam=junk")
     with open_project("p") as project:
-        project.desk()
+        project.session()
         assert project.class_weights() == {"junk": 50.0}
     file.write_text(file.read_text().replace('"spam" = 50.0', '"spam" = 2'))
     with open_project("p") as project:
-        project.desk()
+        project.session()
         assert project.class_weights() == {"junk": 2.0}
 
 
@@ -285,7 +285,7 @@ def odd(place):
     for place_, item in enumerate(ODD[:-1]):
         fine("tell", "p", "--who", "ada", "--", item, ["=spam", "'=ham", "NA"][place_ % 3])
     with open_project("p") as project:
-        project.desk().skip("ada", ODD[-1], "=why", key="k" * 8)
+        project.session().skip("ada", ODD[-1], "=why", key="k" * 8)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

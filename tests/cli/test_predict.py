@@ -32,7 +32,7 @@ def place(tmp_path, monkeypatch):
     assert CliRunner().invoke(main, ["init", "p", *options]).exit_code == 0
     with open_project("p") as project:
         for item, label in list(truth.items())[:20]:
-            project.desk().answer("ada", item, label, key=item)
+            project.session().answer("ada", item, label, key=item)
     return tmp_path
 
 

@@ -51,7 +51,7 @@ def truth(tmp_path, monkeypatch):
         for item, label in truth.items():
             if label in wanted:
                 wanted.remove(label)
-                project.desk().answer("ada", item, label, key=item)
+                project.session().answer("ada", item, label, key=item)
     return truth
 
 
@@ -65,9 +65,9 @@ def test_without_options_the_rules_in_force_are_shown(truth):
 
 def test_a_budget_that_is_spent_can_be_raised(truth):
     with open_project("p") as project:
-        assert project.desk().next("bob") == []
+        assert project.session().next("bob") == []
         assert fine("--budget", 50) == "budget: 3 -> 50\n"
-        assert len(project.desk().next("bob")) == 1  # who has the project open notices
+        assert len(project.session().next("bob")) == 1  # who has the project open notices
     assert fine("--budget", "none") == "budget: 50 -> none\n"
     assert "3 labels were given already, so no more questions are asked" in fine("--budget", 2)
 
@@ -127,9 +127,9 @@ def test_a_class_prior_follows_a_rename(tmp_path, monkeypatch):
     fine("--rename", "ham=good")
     with open_project("p") as project:
         for item, label in list(truth.items())[:8]:
-            project.desk().answer("ada", item, label, key=item)
+            project.session().answer("ada", item, label, key=item)
         train_round(project)
-        assert "failed" not in project.desk().progress().rounds[-1]
+        assert "failed" not in project.session().progress().rounds[-1]
 
 
 def test_a_model_for_two_classes_is_spoken_of(tmp_path, monkeypatch):

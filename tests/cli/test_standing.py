@@ -3,7 +3,7 @@
 import pytest
 
 from askwell.cli.standing import standing_text
-from askwell.desk import Desk, Suggested
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 
 
@@ -15,50 +15,50 @@ def report(number, labels, value=0.8, **more):
 
 
 @pytest.fixture
-def desk():
+def session():
     clock = iter(range(1_000_000, 2_000_000, 20))
-    found = Desk(open_store(None), [f"k{i}" for i in range(100)], clock=lambda: float(next(clock)))
+    found = Session(open_store(None), [f"k{i}" for i in range(100)], clock=lambda: float(next(clock)))
     found.set_rules("ada", classes=["ham", "spam"], budget=50)
     return found
 
 
-def label(desk, who, items):
+def label(session, who, items):
     for item in items:
-        desk.answer(who, f"k{item}", "ham" if item % 3 else "spam", key=f"{who}{item}", seconds=2.5)
+        session.answer(who, f"k{item}", "ham" if item % 3 else "spam", key=f"{who}{item}", seconds=2.5)
 
 
-def text(desk, **options):
-    return standing_text(desk.progress(), title="mail", plain=True, **options)
+def text(session, **options):
+    return standing_text(session.progress(), title="mail", plain=True, **options)
 
 
-def test_before_there_is_anything(desk):
-    found = text(desk)
+def test_before_there_is_anything(session):
+    found = text(session)
     assert found.splitlines()[0] == "mail: 0 of 100 items labelled; 50 of 50 labels of the budget left"
     assert "No model yet: training starts once two classes have labels" in " ".join(found.split())
-    desk.put_round(report(1, 0, estimate=None, gain=None), queue=[Suggested("k1")])
-    assert "No model yet" in text(desk)
-    desk.put_round(report(2, 3, estimate=None, gain=None, trained=False))  # three labels of one class
-    assert "No model yet" in text(desk)
+    session.put_round(report(1, 0, estimate=None, gain=None), queue=[Candidate("k1")])
+    assert "No model yet" in text(session)
+    session.put_round(report(2, 3, estimate=None, gain=None, trained=False))  # three labels of one class
+    assert "No model yet" in text(session)
 
 
-def test_while_it_trains(desk):
+def test_while_it_trains(session):
     """Newcomer: it said that a model begins with labels of two classes, which were there."""
-    label(desk, "ada", range(4))
-    found = " ".join(text(desk, training=12.3).split())
+    label(session, "ada", range(4))
+    found = " ".join(text(session, training=12.3).split())
     assert "Training for 12 s so far. No model yet. Questions are drawn at random or spread over the pool" in found
     assert "two classes" not in found
-    assert "begins" not in text(desk)
-    desk.put_round(report(1, 4))
-    assert "Training for 3 s so far. Trained on 4 labels" in " ".join(text(desk, training=3.0).split())
+    assert "begins" not in text(session)
+    session.put_round(report(1, 4))
+    assert "Training for 3 s so far. Trained on 4 labels" in " ".join(text(session, training=3.0).split())
 
 
-def test_counts_people_curve_gain_and_advice(desk):
-    label(desk, "ada", range(9))
-    label(desk, "bob", [20])
-    desk.skip("bob", "k30", "unclear", key="s")
+def test_counts_people_curve_gain_and_advice(session):
+    label(session, "ada", range(9))
+    label(session, "bob", [20])
+    session.skip("bob", "k30", "unclear", key="s")
     for number, labels, value in ((1, 4, 0.6), (2, 8, 0.7), (3, 8, 0.75), (4, 10, 0.8)):
-        desk.put_round(report(number, labels, value))
-    found = text(desk)
+        session.put_round(report(number, labels, value))
+    found = text(session)
     assert "10 of 100 items labelled, 1 skipped; 40 of 50 labels of the budget left" in " ".join(found.split())
     assert "  ada: 9 labels, 2.5 s each\n  bob: 1 label, 1 skipped, 2.5 s each\n  ham 7, spam 3" in found
     assert "accuracy\n" in found, "the curve"
@@ -73,23 +73,23 @@ def test_counts_people_curve_gain_and_advice(desk):
     assert found.isascii()
 
 
-def test_one_estimate_is_no_curve_and_kinds_are_not_mixed(desk):
-    desk.put_round(report(1, 4, 0.6))
-    assert "labels\n" not in text(desk).split("Trained")[0]
+def test_one_estimate_is_no_curve_and_kinds_are_not_mixed(session):
+    session.put_round(report(1, 4, 0.6))
+    assert "labels\n" not in text(session).split("Trained")[0]
     held = {"metric": "accuracy", "value": 0.9, "low": 0.8, "high": 1.0, "how": "held-out"}
-    desk.put_round(report(2, 8, estimate=held))
-    found = text(desk)
+    session.put_round(report(2, 8, estimate=held))
+    found = text(session)
     assert "held-out" in found
     assert "cross-validated" not in found
 
 
-def test_stop_forecast_warnings_failures_and_the_end(desk):
+def test_stop_forecast_warnings_failures_and_the_end(session):
     ahead = {"labels": 50, "gain": 0.02, "low": -0.01, "high": 0.05}
     stop = {"stop": True, "rule": "Two signs of three.", "why": "All three signs are there."}
-    desk.put_round(report(1, 10, next50=ahead, advice=stop, warnings=["few draws"]))
-    desk.put_round({"round": 2, "failed": "The memory was too small."})
-    label(desk, "ada", range(50))
-    found = " ".join(text(desk).split())
+    session.put_round(report(1, 10, next50=ahead, advice=stop, warnings=["few draws"]))
+    session.put_round({"round": 2, "failed": "The memory was too small."})
+    label(session, "ada", range(50))
+    found = " ".join(text(session).split())
     assert "Another 50 labels are expected to add +2.0% of accuracy (-1.0% to +5.0%)." in found
     assert "Advice: stop. All three signs are there." in found
     assert "Note: few draws" in found
@@ -98,17 +98,17 @@ def test_stop_forecast_warnings_failures_and_the_end(desk):
     assert "0 of 50 labels of the budget left" in found
 
 
-def test_a_spent_budget_is_not_advised_to_continue_nor_how_long_it_takes(desk):
-    label(desk, "ada", range(50))
-    desk.put_round(report(1, 50))
-    found = " ".join(text(desk).split())
+def test_a_spent_budget_is_not_advised_to_continue_nor_how_long_it_takes(session):
+    label(session, "ada", range(50))
+    session.put_round(report(1, 50))
+    found = " ".join(text(session).split())
     assert "Advice: continue, once the budget allows it." in found
     assert "minutes" not in found
 
 
-def test_agreement(desk):
-    desk.set_rules("ada", labels_per_item=2)
+def test_agreement(session):
+    session.set_rules("ada", labels_per_item=2)
     for who in ("ada", "bob"):
-        label(desk, who, range(6))
-    desk.answer("bob", "k5", "spam", key="other")
-    assert "people agree on 83% of the 6 items labelled by several, kappa 0.67" in " ".join(text(desk).split())
+        label(session, who, range(6))
+    session.answer("bob", "k5", "spam", key="other")
+    assert "people agree on 83% of the 6 items labelled by several, kappa 0.67" in " ".join(text(session).split())

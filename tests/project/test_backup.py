@@ -42,15 +42,15 @@ def place(tmp_path):
     with init_project(
         tmp_path / "p", pool=tmp_path / "p" / ".." / "pool.csv", targets=tmp_path / "traffic.csv", **WANTED
     ) as project:
-        desk = project.desk()
+        session = project.session()
         for item in list(truth)[:8]:
-            desk.answer("ada", item, truth[item], key=f"a {item}", seconds=1.5)
-        desk.answer("bob", "m0", "spam", key="b")
-        desk.set_rules("ada", renamed={"ham": "good", "spam": "bad"}, budget=20)
-        desk.skip("bob", "m9", "no\nidea 🦉", key="s")
-        desk.undo("ada", key="u")
-        desk.next("ada")
-        desk.put_round({"round": 1, "failed": "no two classes"})
+            session.answer("ada", item, truth[item], key=f"a {item}", seconds=1.5)
+        session.answer("bob", "m0", "spam", key="b")
+        session.set_rules("ada", renamed={"ham": "good", "spam": "bad"}, budget=20)
+        session.skip("bob", "m9", "no\nidea 🦉", key="s")
+        session.undo("ada", key="u")
+        session.next("ada")
+        session.put_round({"round": 1, "failed": "no two classes"})
         project.store().append([Record("turn", "main: training", "turn", None, {"session": "x"})])
         project.store().append([Record("other", "mainly another run", "note", None, {})])
     return tmp_path
@@ -73,8 +73,8 @@ def test_a_restored_project_is_the_same(place):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     with open_project(place / "elsewhere" / "q") as project:
         assert len(project.items) == 30
-        assert project.desk().rules.classes == ("good", "bad")
-        assert project.desk().next("ada")
+        assert project.session().rules.classes == ("good", "bad")
+        assert project.session().next("ada")
         export_labels(project, place / "2.jsonl")
         assert project.store().read("main: training") == others
         assert project.store().runs() == ["main", "main: training"]
@@ -171,11 +171,11 @@ CLIENT = """
 import sys, time, uuid
 from askwell.project import open_project
 with open_project(sys.argv[1]) as project:
-    desk, who = project.desk(), sys.argv[2]
+    session, who = project.session(), sys.argv[2]
     print("ready", flush=True)
     for _ in range(400):
-        for task in desk.next(who, size=2):
-            desk.answer(who, task.item, "ham", key=uuid.uuid4().hex, token=task.token)
+        for task in session.next(who, size=2):
+            session.answer(who, task.item, "ham", key=uuid.uuid4().hex, token=task.token)
             print(task.item, flush=True)
 """
 
@@ -220,7 +220,7 @@ def test_a_backup_under_load_is_an_exact_prefix(tmp_path):
 def test_a_project_is_not_overwritten_unless_asked_and_then_kept(place):
     with open_project(place / "p") as project:
         backup_project(project, path=place / "b.zip")
-        project.desk().answer("ada", "m20", "bad", key="later")
+        project.session().answer("ada", "m20", "bad", key="later")
     later = records_of(place / "p")
     with pytest.raises(ValueError, match="is a project already, and nothing was changed"):
         restore_project(place / "b.zip", place / "p")
@@ -252,7 +252,7 @@ def test_a_project_that_somebody_has_open_is_not_replaced(place):
         with pytest.raises(ValueError, match=r"is in use, and nothing was changed\. Stop askwell serve"):
             restore_project(place / "b.zip", place / "p", overwrite=True)
         assert project.store().read("main") == before
-        assert project.desk().answer("ada", "m20", "bad", key="later").kept
+        assert project.session().answer("ada", "m20", "bad", key="later").kept
     assert sorted(path.name for path in place.iterdir()) == ["b.zip", "p", "pool.csv", "traffic.csv"]
 
 
@@ -394,13 +394,13 @@ def test_from_a_file_to_a_database_and_back(place, postgres_url):
     again = restore_project(place / "b.zip", place / "r", store=postgres_url)
     assert "the store has all of these records already" in again.notes[0]
     with open_project(place / "q") as project:
-        project.desk().answer("cy", "m20", "bad", key="later")
+        project.session().answer("cy", "m20", "bad", key="later")
         backup_project(project, path=place / "c.zip")
     assert ", and 1 newer ones" in restore_project(place / "b.zip", place / "s", store=postgres_url).notes[0]
     restore_project(place / "c.zip", place / "t", store="sqlite:///labels.db")
     assert bare(records_of(place / "t"))[:-1] == bare(before)
     with open_project(place / "p") as project:  # which went another way
-        project.desk().answer("dee", "m21", "bad", key="elsewhere")
+        project.session().answer("dee", "m21", "bad", key="elsewhere")
         backup_project(project, path=place / "d.zip")
     with pytest.raises(ValueError, match="other records of the run 'main' already"):
         restore_project(place / "d.zip", place / "u", store=postgres_url)

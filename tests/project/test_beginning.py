@@ -95,11 +95,11 @@ def test_known_labels_are_told(place):
     (place / "pool.csv").write_text("\n".join(lines))
     with make(label="truth", classes=None, id="key") as project:
         assert project.settings.classes == ("ham", "spam")
-        labels = project.desk().labels()
+        labels = project.session().labels()
         assert len(labels) == 39
         assert "m2" not in labels
         assert all(labels[line.split(",")[0]].label == line.split(",")[-1] for line in lines[4:9])
-        assert [(person.name, person.labels) for person in project.desk().progress().people] == [("import", 39)]
+        assert [(person.name, person.labels) for person in project.session().progress().people] == [("import", 39)]
         assert "truth" not in project.items.shown
         note = project_note(project)
     assert "initial labels: 39, from the column truth" in note
@@ -107,7 +107,7 @@ def test_known_labels_are_told(place):
 
 def test_rules_are_those_asked_for(place):
     with make(budget=7, labels_per_item=2, lease_seconds=30) as project:
-        rules = project.desk().rules
+        rules = project.session().rules
         assert (rules.budget, rules.labels_per_item, rules.most_labels, rules.lease_seconds) == (7, 2, 3, 30)
 
 
@@ -188,9 +188,9 @@ def test_a_run_that_is_there_is_not_taken_over(place):
     with open_store(url) as store:
         assert store.runs() == ["main", "two"]
     with open_project("one") as one, open_project("two") as two:
-        (task,) = one.desk().next("ada")
-        one.desk().answer("ada", task.item, "ham", key="k")
-        assert two.desk().labels() == {}
+        (task,) = one.session().next("ada")
+        one.session().answer("ada", task.item, "ham", key="k")
+        assert two.session().labels() == {}
 
 
 def test_killed_half_way_there_is_no_project(place):
@@ -234,4 +234,4 @@ def test_classes_are_as_they_stand_in_the_file(tmp_path):
     (tmp_path / "pool.csv").write_text("text,truth\n" + "one,1\ntwo,\nthree,2.50\nfour, 1 \n")
     with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="truth", show="text") as made:
         assert made.settings.classes == ("1", "2.50")
-        assert {item: said.label for item, said in made.desk().labels().items()} == {"2": "1", "4": "2.50", "5": "1"}
+        assert {item: said.label for item, said in made.session().labels().items()} == {"2": "1", "4": "2.50", "5": "1"}

@@ -41,13 +41,13 @@ def projects(tmp_path):
 
 
 def some_labels(project):
-    desk = project.desk()
-    desk.answer("ada", "-7", "=ham", key="k1", seconds=3)
-    desk.answer("=bob", "-7", "sp,am", key="k2")
-    desk.skip("ada", "a, b", "no\r\nidea", key="k3")
-    desk.answer("ada", "ünï", "'+1", key="k4", seconds=0.25)
-    desk.answer("ada", "=cmd()", "=ham", key="k5")
-    desk.undo("ada", key="k6")
+    session = project.session()
+    session.answer("ada", "-7", "=ham", key="k1", seconds=3)
+    session.answer("=bob", "-7", "sp,am", key="k2")
+    session.skip("ada", "a, b", "no\r\nidea", key="k3")
+    session.answer("ada", "ünï", "'+1", key="k4", seconds=0.25)
+    session.answer("ada", "=cmd()", "=ham", key="k5")
+    session.undo("ada", key="k6")
     return project
 
 
@@ -63,7 +63,7 @@ def test_export_import_export_gives_the_same_bytes(projects, tmp_path, ending):
     assert (tmp_path / f"1.{ending}").read_bytes() == (tmp_path / f"2.{ending}").read_bytes()
     assert import_labels(second, tmp_path / f"1.{ending}") == Report(added=0, known=4)
     assert import_labels(first, tmp_path / f"2.{ending}") == Report(added=0, known=4)
-    assert second.desk().labels() == first.desk().labels()
+    assert second.session().labels() == first.session().labels()
 
 
 @pytest.mark.parametrize(("ending", "options"), [("csv", {}), ("csv", {"safe": False}), ("json", {})])
@@ -90,9 +90,9 @@ def test_whatever_people_write(projects, tmp_path, answers, seconds):
     first, second = projects(), projects()
     for who, item, said in answers:
         if isinstance(said, tuple):
-            first.desk().skip(who, item, said[0], key=uuid.uuid4().hex)
+            first.session().skip(who, item, said[0], key=uuid.uuid4().hex)
         else:
-            first.desk().answer(who, item, said, key=uuid.uuid4().hex, seconds=seconds)
+            first.session().answer(who, item, said, key=uuid.uuid4().hex, seconds=seconds)
     count = len({(who, item) for who, item, _ in answers})
     for ending in ("jsonl", "parquet", "csv"):
         assert export_labels(first, tmp_path / f"1.{ending}") == count
@@ -157,13 +157,13 @@ def test_ids_are_the_same_text_from_file_to_file(tmp_path, pool):
     with made() as first:
         assert first.items.ids == (*ids,)
         for place, item in enumerate(ids):
-            first.desk().answer("ada", item, "xy"[place % 2], key=uuid.uuid4().hex)
+            first.session().answer("ada", item, "xy"[place % 2], key=uuid.uuid4().hex)
         for ending in ("csv", "jsonl", "parquet"):
             out = tmp_path / f"{uuid.uuid4().hex}.{ending}"
             export_labels(first, out)
             with made() as second:
                 assert import_labels(second, out) == Report(len(ids), 0)
-                assert second.desk().labels().keys() == {*ids}
+                assert second.session().labels().keys() == {*ids}
 
 
 def test_numbers_in_files_of_labels_are_ids_too(tmp_path):
@@ -182,7 +182,7 @@ def test_numbers_in_files_of_labels_are_ids_too(tmp_path):
         assert import_labels(project, tmp_path / "a.jsonl") == Report(4, 0)
         for name, rows in [("u", 3), ("d", 2), ("e", 1), ("f", 1)]:
             assert import_labels(project, tmp_path / f"{name}.parquet") == Report(0, rows)
-        assert [*project.desk().labels()] == ids
+        assert [*project.session().labels()] == ids
 
 
 def test_rows_say_who_and_when(projects, tmp_path):
@@ -205,13 +205,13 @@ def test_a_renamed_class_goes_out_by_its_new_name_and_comes_in_by_either(project
     first, second = some_labels(projects()), projects()
     export_labels(first, tmp_path / "old.jsonl")
     for project in (first, second):
-        project.desk().set_rules("ada", renamed={"=ham": "good"})
+        project.session().set_rules("ada", renamed={"=ham": "good"})
     export_labels(first, tmp_path / "new.jsonl")
     assert '"good"' in (tmp_path / "new.jsonl").read_text()
     assert import_labels(second, tmp_path / "old.jsonl").added == 4
     assert import_labels(second, tmp_path / "new.jsonl") == Report(0, 4)
     assert import_labels(first, tmp_path / "old.jsonl") == Report(0, 4)
-    assert second.desk().labels()["-7"].votes == {"ada": "good", "=bob": "sp,am"}
+    assert second.session().labels()["-7"].votes == {"ada": "good", "=bob": "sp,am"}
 
 
 @pytest.mark.parametrize("imported", [False, True])
@@ -224,12 +224,12 @@ def test_a_key_stands_for_the_same_class_after_names_were_swapped(projects, tmp_
         import_labels(other, tmp_path / "old.jsonl")
     project = other if imported else first
     for names in renamed:
-        project.desk().set_rules("ada", renamed=names)
+        project.session().set_rules("ada", renamed=names)
     export_labels(project, tmp_path / "new.jsonl")
-    votes = project.desk().labels()["-7"].votes
+    votes = project.session().labels()["-7"].votes
     for name in ("new", "old"):
         assert import_labels(project, tmp_path / f"{name}.jsonl") == Report(0, 4)
-    assert project.desk().labels()["-7"].votes == votes
+    assert project.session().labels()["-7"].votes == votes
     wrong = {"id": "-7", "label": 'a "b"', "who": "ada", "key": "k1"}
     (tmp_path / "wrong.jsonl").write_text(json.dumps(wrong) + "\n")
     assert "stands for another answer" in import_labels(project, tmp_path / "wrong.jsonl").refused[0]
@@ -237,7 +237,7 @@ def test_a_key_stands_for_the_same_class_after_names_were_swapped(projects, tmp_
 
 def test_the_consensus_is_a_file_too(projects, tmp_path):
     project = some_labels(projects())
-    project.desk().answer("cy", "-7", "=ham", key="k9")
+    project.session().answer("cy", "-7", "=ham", key="k9")
     assert export_labels(project, tmp_path / "all.jsonl", consensus=True) == 2
     rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert rows == [
@@ -249,7 +249,7 @@ def test_the_consensus_is_a_file_too(projects, tmp_path):
         other = projects()
         assert import_labels(other, tmp_path / f"all.{ending}") == Report(2, 0)
         assert import_labels(other, tmp_path / f"all.{ending}") == Report(0, 2)
-        assert {item: said.label for item, said in other.desk().labels().items()} == {"-7": "=ham", "ünï": "'+1"}
+        assert {item: said.label for item, said in other.session().labels().items()} == {"-7": "=ham", "ünï": "'+1"}
     with pytest.raises(ValueError, match="format must be csv, jsonl or parquet for the consensus"):
         export_labels(project, tmp_path / "all.json", consensus=True)
 
@@ -300,7 +300,7 @@ def test_columns_of_the_pool_do_not_take_the_place_of_ours(tmp_path):
     with init_project(
         tmp_path / "p", pool=tmp_path / "pool.csv", id="key", classes=["a", "b"], features=["who"]
     ) as project:
-        project.desk().answer("ada", "1", "a", key="k1")
+        project.session().answer("ada", "1", "a", key="k1")
         for consensus in (False, True):
             for ending in ("csv", "parquet"):
                 export_labels(project, tmp_path / f"a.{ending}", with_item=True, consensus=consensus)
@@ -314,7 +314,7 @@ def test_texts_and_pictures_go_out_under_the_name_of_their_column(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / "notes" / f"{name}.txt").write_text(f"note {name}\nand more")
     with init_project(tmp_path / "p", pool=tmp_path / "notes", classes=["x", "y"]) as project:
-        project.desk().answer("ada", "b.txt", "x", key="k1")
+        project.session().answer("ada", "b.txt", "x", key="k1")
         export_labels(project, tmp_path / "a.jsonl", with_item=True)
     assert json.loads((tmp_path / "a.jsonl").read_text())["text"] == "note b\nand more"
 
@@ -357,7 +357,7 @@ def test_a_byte_order_mark_for_excel(projects, tmp_path):
 )
 def test_rows_are_refused_one_by_one(projects, tmp_path, row, said):
     project = projects()
-    project.desk().answer("ada", "-7", "=ham", key="k1")
+    project.session().answer("ada", "-7", "=ham", key="k1")
     good = {"id": "ünï", "label": "=ham"}
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(good)}\n")
     found = import_labels(project, tmp_path / "a.jsonl")
@@ -393,7 +393,7 @@ def test_a_csv_of_ones_own(projects, tmp_path):
     project = projects()
     (tmp_path / "mine.csv").write_text("label;id;note\nsp,am;'-7;x\n=ham;ünï;y\n", "utf-8-sig")
     assert import_labels(project, tmp_path / "mine.csv") == Report(2, 0)
-    assert {a.item: (a.who, a.label) for a in project.desk().answers()} == {
+    assert {a.item: (a.who, a.label) for a in project.session().answers()} == {
         "-7": ("import", "sp,am"),
         "ünï": ("import", "=ham"),
     }

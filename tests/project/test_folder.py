@@ -52,17 +52,17 @@ def test_a_project_is_found_again_wherever_it_is_opened_from(place, monkeypatch)
     monkeypatch.chdir(place)
     shutil.move("p", "q")
     with open_project("q") as found:
-        assert len(found.desk().next("ada", size=3)) == 3
+        assert len(found.session().next("ada", size=3)) == 3
 
 
 def test_labels_go_through_one_store(place):
     with texts() as project:
-        (task,) = project.desk().next("ada")
-        project.desk().answer("ada", task.item, "ham", key="k1", token=task.token)
+        (task,) = project.session().next("ada")
+        project.session().answer("ada", task.item, "ham", key="k1", token=task.token)
     with open_project("p") as again:
-        assert [said.label for said in again.desk().labels().values()] == ["ham"]
-        assert again.desk().rules.classes == ("ham", "spam")
-        assert again.desk() is again.desk()
+        assert [said.label for said in again.session().labels().values()] == ["ham"]
+        assert again.session().rules.classes == ("ham", "spam")
+        assert again.session() is again.session()
         x, _ = again.features()
     with askwell.Learner(
         again.model(), x, ids=again.items.ids, classes=["ham", "spam"], store="sqlite:///p/labels.db"
@@ -224,7 +224,7 @@ def test_a_lost_store_is_said_and_no_empty_one_put_in_its_place(place):
     for file in folder.glob("labels.db*"):
         shutil.rmtree(file) if file.is_dir() else file.unlink()
     with open_project(folder) as project, pytest.raises(StoreError, match=r"labels\.db', is not there.*backup"):
-        project.desk()
+        project.session()
     assert not stored.exists()
 
 
@@ -238,4 +238,4 @@ def test_an_emptied_store_is_said(place):
         open_project(stored.parent) as project,
         pytest.raises(StoreError, match=r"no records of its run 'main'.*backup"),
     ):
-        project.desk()
+        project.session()

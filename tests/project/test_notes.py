@@ -11,7 +11,7 @@ def place(tmp_path):
     rows(tmp_path, range(30))
     with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", id="key", classes=["a", "b"], budget=9) as project:
         for item in ("k3", "k4"):
-            project.desk().answer("ada", item, "a", key=item)
+            project.session().answer("ada", item, "a", key=item)
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def test_rules_that_were_edited_where_they_do_not_count(place):
 def test_rules_that_were_edited_after_they_changed(place):
     """Who writes down what is in force has not edited in vain."""
     with open_project(place / "p") as project:
-        project.desk().set_rules("ada", budget=50)
+        project.session().set_rules("ada", budget=50)
     assert said(place) == []
     edited(place, "budget = 9", "budget = 50")
     assert said(place) == []

@@ -27,7 +27,7 @@ def mail(tmp_path):
 
 def labelled(project, truth, count):
     for item in list(truth)[:count]:
-        project.desk().answer("ada", item, truth[item], key=item)
+        project.session().answer("ada", item, truth[item], key=item)
 
 
 def test_the_model_is_the_one_that_the_questions_come_from(mail, monkeypatch):
@@ -153,6 +153,6 @@ def test_too_few_labels_are_said(tmp_path):
         with pytest.raises(ValueError, match="no model yet: it needs labels of two classes, and there is no label"):
             predict_items(project, "pool")
         first = next(item for item, label in truth.items() if label == "ham")
-        project.desk().answer("ada", first, "ham", key="k")
+        project.session().answer("ada", first, "ham", key="k")
         with pytest.raises(ValueError, match="and all 1 labels are 'ham'"):
             predict_items(project, "pool")

@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from askwell.desk.progress import has_model
 from askwell.project import init_project
 from askwell.project.retraining import Retraining, took_turn, training_since
 from askwell.seeds import rng_for
+from askwell.session.progress import has_model
 from askwell.store import open_store
 
 X = rng_for(2, 0, "retraining").normal(size=(30, 2)).round(3)
@@ -73,7 +73,7 @@ def soon(condition):
 def label(project, places):
     ids = project.items.ids
     for place in places:
-        project.desk().answer("ada", ids[place], "a" if X[place, 0] > 0 else "b", key=f"k{place}")
+        project.session().answer("ada", ids[place], "a" if X[place, 0] > 0 else "b", key=f"k{place}")
 
 
 def retraining(project, **options):
@@ -90,7 +90,7 @@ def said(project):
 
 
 def rounds(project):
-    return project.desk().progress().rounds
+    return project.session().progress().rounds
 
 
 def gone(pid):

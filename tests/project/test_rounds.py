@@ -82,7 +82,7 @@ def project(tmp_path):
 def label(project, places, who="ada", flipped=False):
     for place in places:
         said = Y[place] if not flipped else {"up": "down", "down": "up"}[Y[place]]
-        project.desk().answer(who, f"p{place}", str(said), key=f"{who} {place}")
+        project.session().answer(who, f"p{place}", str(said), key=f"{who} {place}")
 
 
 def recorded(project):
@@ -102,7 +102,7 @@ def test_a_first_round_spreads_over_the_pool(project):
     assert body["advice"]["stop"] is False
     assert (queue["round"], len(queue["items"])) == (1, 80)
     assert all(score is None and why == [] for _, score, why in queue["items"])
-    assert found.desk().next("ada")[0].item == json.loads(queue["items"][0][0])
+    assert found.session().next("ada")[0].item == json.loads(queue["items"][0][0])
 
 
 def test_a_round_with_labels(project):
@@ -125,7 +125,7 @@ def test_a_round_with_labels(project):
     assert score > 0
     assert len(why) == 5
     assert all(json.loads(target).startswith("t") and nats >= 0 for target, nats in why)
-    (task,) = found.desk().next("ada")
+    (task,) = found.session().next("ada")
     assert (task.item, task.score) == (ids[0], score)
     assert [nats for _, nats in task.why] == sorted((nats for _, nats in task.why), reverse=True)
 
@@ -137,7 +137,7 @@ def test_without_targets_an_item_is_no_reason_for_itself(tmp_path):
     with init_project(tmp_path / "p", pool=tmp_path / "pool.npy", classes=["up", "down"], model="linear") as found:
         for place in range(12):
             label = "up" if x[place, 0] > 0 else "down"
-            found.desk().answer("ada", found.items.ids[place], label, key=f"k{place}")
+            found.session().answer("ada", found.items.ids[place], label, key=f"k{place}")
         train_round(found)
         _, queue = recorded(found)
     said = [(item, [target for target, _ in why]) for item, _, why in queue["items"] if why]
@@ -203,10 +203,10 @@ def test_a_share_is_asked_for_judging_only(project):
 def test_a_class_that_was_added_or_is_known_to_labels_only(project):
     found = project()
     label(found, range(20))
-    found.desk().set_rules("ada", classes=["down", "up", "sideways"])
+    found.session().set_rules("ada", classes=["down", "up", "sideways"])
     train_round(found)
     assert "failed" not in recorded(found)[0]
-    found.desk().answer("ada", "p50", "sideways", key="x")
+    found.session().answer("ada", "p50", "sideways", key="x")
     train_round(found)
     assert "failed" not in recorded(found)[0]
 
@@ -260,7 +260,7 @@ def test_rounds_of_a_project_become_advice(project):
     for end in range(20, 80, 10):
         label(found, range(end - 10, end))
         train_round(found)
-    rounds = found.desk().progress().rounds
+    rounds = found.session().progress().rounds
     assert [body["round"] for body in rounds] == [1, 2, 3, 4, 5, 6]
     assert rounds[-1]["next50"]["labels"] == 50
     assert rounds[-1]["change"]["labels"] == 50

@@ -193,7 +193,7 @@ def test_a_row_without_a_vector_is_said_where_people_look(place):
 
     with open_project(place / "p") as project:
         for i in range(6):
-            project.desk().answer("ada", f"m{i}", "ab"[i % 2], key=f"k{i}")
+            project.session().answer("ada", f"m{i}", "ab"[i % 2], key=f"k{i}")
         pool(place, [f"m{i}" for i in range(41)])
     for words, code in ((["status"], 0), (["ask", "--who", "ada"], 1)):  # ask says that it could not train
         done = CliRunner().invoke(main, [*words, str(place / "p")])

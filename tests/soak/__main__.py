@@ -9,8 +9,8 @@ import traceback
 PROPERTIES = {
     "R1": ("kill -9 of the server", "kills", "run"),
     "R2": ("journals cut, databases copied", "cuts", "run"),
-    "R3": ("double issue", "desks", "issue"),
-    "R4": ("requests repeated", "desks", "repeat"),
+    "R3": ("double issue", "sessions", "issue"),
+    "R4": ("requests repeated", "sessions", "repeat"),
     "R5": ("lost leases", "late", "run"),
     "R6": ("32 people at once", "load", "run"),
     "R7": ("disk full, read-only", "full", "run"),

@@ -48,12 +48,12 @@ def labelled(place, nursery):
     """(a project with labels in its database and more in its journal, how many are in the database)."""
     project = made(place, items=LABELS + 50)
     with open_project(project) as opened:
-        desk, early = opened.desk(), LABELS // 2
+        session, early = opened.session(), LABELS // 2
         for number in range(early):
-            desk.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
+            session.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
         with reading(project / "labels.db"):  # from here on it stays in the journal
             for number in range(early, LABELS):
-                desk.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
+                session.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
         shutil.copytree(project, place / "left by a kill", ignore=shutil.ignore_patterns("*-shm", "*-sessions"))
     return place / "left by a kill", early
 

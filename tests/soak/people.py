@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 
 from askwell.project import init_project, open_project
-from askwell.store.run import id_of
+from askwell.session.events import id_of
 
 CLASSES = ("ham", "spam", "eggs")
 WORDS = ("win", "prize", "money", "meeting", "noon", "lunch", "invoice", "cheap", "project", "report", "offer", "free")
@@ -27,7 +27,7 @@ def made(folder, *, items, store=None, model="linear", **rules):
         place, pool=folder / "mail.csv", id="id", show="text", classes=CLASSES, model=model, **options
     ) as project:
         if rules:
-            project.desk().set_rules("owner", **rules)
+            project.session().set_rules("owner", **rules)
     return place
 
 

@@ -1,4 +1,4 @@
-"""A desk in a real SQLite file, the app over it, a browser, and servers in processes of their own."""
+"""A session in a real SQLite file, the app over it, a browser, and servers in processes of their own."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 from labelling_server import free_port
 
-from askwell.desk import Desk
 from askwell.items import Items
+from askwell.session import Session
 from askwell.store import open_store
 from askwell.web import create_app
 
@@ -34,10 +34,10 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def desk(store, mail):
-    desk = Desk(store, mail.ids)
-    desk.set_rules("start", classes=["ham", "spam"], budget=50)
-    return desk
+def session(store, mail):
+    session = Session(store, mail.ids)
+    session.set_rules("start", classes=["ham", "spam"], budget=50)
+    return session
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def client_of():
 
 
 @pytest.fixture
-def app(desk, mail):
-    return create_app(desk, mail, title="Mail", targets=mail)
+def app(session, mail):
+    return create_app(session, mail, title="Mail", targets=mail)
 
 
 @pytest.fixture

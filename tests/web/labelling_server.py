@@ -14,8 +14,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from askwell.desk import Desk
 from askwell.items import Items
+from askwell.session import Session
 from askwell.store import open_store
 
 FAMILIES = {"maths": (math, statistics), "files": (os, shutil), "network": (socket, urllib.request)}
@@ -63,11 +63,11 @@ def main(url, port, title, token=None, *changed):
 
     with open_store(url) as store:
         items = pool(*changed)
-        desk = Desk(store, items.ids)
-        if not desk.rules.classes:
-            desk.set_rules("start", classes=CLASSES, budget=500, lease_seconds=30)
+        session = Session(store, items.ids)
+        if not session.rules.classes:
+            session.set_rules("start", classes=CLASSES, budget=500, lease_seconds=30)
         kept = Path(url.removeprefix("sqlite:///")).with_name("sessions.json")
-        app = create_app(desk, items, title=title, targets=items, token=token or None, sessions=kept)
+        app = create_app(session, items, title=title, targets=items, token=token or None, sessions=kept)
         uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning", proxy_headers=False, **limits())
 
 

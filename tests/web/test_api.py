@@ -14,8 +14,8 @@ from hypothesis.errors import Unsatisfiable
 from PIL import Image
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from askwell.desk import Desk, Suggested
 from askwell.items import Items, open_items
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 from askwell.web import api, create_app
 from askwell.web.api import changed_rules
@@ -35,20 +35,20 @@ def label(client, item, name, **more):
 # ---- labelling ----
 
 
-def test_a_person_labels(ada, desk):
+def test_a_person_labels(ada, session):
     (task,) = ada.post("/api/next", json={}).json()["tasks"]
     assert task["card"]["text"]
     assert task["score"] is None
     answer = {"key": key(), "item": task["item"], "label": "ham", "token": task["token"], "seconds": 1.5}
     assert ada.post("/api/answers", json=answer).json()["kept"] == "counted"
     assert ada.post("/api/answers", json=answer).json()["kept"] == "again"  # sent twice, stored once
-    assert {item: said.label for item, said in desk.labels().items()} == {task["item"]: "ham"}
-    (said,) = desk.answers()
+    assert {item: said.label for item, said in session.labels().items()} == {task["item"]: "ham"}
+    (said,) = session.answers()
     assert (said.who, said.seconds) == ("ada", 1.5)
     assert ada.post("/api/answers", json=answer | {"label": "spam"}).status_code == 409  # the key is another answer's
 
 
-def test_two_people_have_different_items_and_a_late_answer_is_kept(app, ada, client_of, desk):
+def test_two_people_have_different_items_and_a_late_answer_is_kept(app, ada, client_of, session):
     bob = client_of(app, who="bob")
     hers, his = (client.post("/api/next", json={"size": 3}).json()["tasks"] for client in (ada, bob))
     assert not {task["item"] for task in hers} & {task["item"] for task in his}
@@ -62,14 +62,14 @@ def test_two_people_have_different_items_and_a_late_answer_is_kept(app, ada, cli
     assert ada.post("/api/renew", json={"tokens": tokens}).json()["held"] == tokens[:1]
     assert label(bob, hers[0]["item"], "spam").json()["kept"] in ("counted", "extra", "late")
     assert label(ada, hers[0]["item"], "ham", token=tokens[0]).status_code == 200
-    assert len(desk.labels()[hers[0]["item"]].votes) == 2
+    assert len(session.labels()[hers[0]["item"]].votes) == 2
 
 
-def test_skip_and_undo(ada, desk):
+def test_skip_and_undo(ada, session):
     (task,) = ada.post("/api/next", json={}).json()["tasks"]
     skip = {"key": key(), "item": task["item"], "reason": "unclear", "token": task["token"]}
     assert ada.post("/api/skips", json=skip).status_code == 200
-    assert desk.progress().people[0].skips == 1
+    assert session.progress().people[0].skips == 1
     undone = ada.post("/api/undo", json={"key": key()}).json()
     assert undone["undone"] == {"item": task["item"], "kind": "skip", "label": None, "reason": "unclear"}
     assert undone["task"]["item"] == task["item"]
@@ -78,12 +78,12 @@ def test_skip_and_undo(ada, desk):
     first, again = (ada.post("/api/undo", json=sent).json() for _ in range(2))
     assert first == again  # the same request is the same withdrawal
     assert first["undone"]["label"] == "ham"
-    assert not desk.labels()
+    assert not session.labels()
     assert ada.post("/api/undo", json={"key": key()}).json() == {"undone": None, "task": None}
 
 
-def test_why_an_item_was_asked(ada, desk, mail):
-    desk.put_queue(1, [Suggested("c", 0.25, (("a", 0.5), ("gone", 0.125)))])
+def test_why_an_item_was_asked(ada, session, mail):
+    session.put_queue(1, [Candidate("c", 0.25, (("a", 0.5), ("gone", 0.125)))])
     (task,) = ada.post("/api/next", json={}).json()["tasks"]
     assert (task["item"], task["score"]) == ("c", 0.25)
     assert task["why"] == [
@@ -92,8 +92,8 @@ def test_why_an_item_was_asked(ada, desk, mail):
     ]
 
 
-def test_the_budget_ends_it_in_words(ada, desk):
-    desk.set_rules("start", budget=1)
+def test_the_budget_ends_it_in_words(ada, session):
+    session.set_rules("start", budget=1)
     (task,) = ada.post("/api/next", json={}).json()["tasks"]
     label(ada, task["item"], "ham", token=task["token"])
     given = ada.post("/api/next", json={}).json()
@@ -101,24 +101,24 @@ def test_the_budget_ends_it_in_words(ada, desk):
     assert "budget" in given["closed"]
 
 
-def test_classes_are_added_and_renamed(ada, desk):
+def test_classes_are_added_and_renamed(ada, session):
     label(ada, "a", "ham")
     changed = ada.patch("/api/rules", json={"add": ["eggs"], "rename": [{"old": "ham", "new": "good"}]})
     assert changed.json()["classes"] == ["good", "spam", "eggs"]
     assert ada.get("/api/rules").json() == changed.json()
-    assert desk.labels()["a"].label == "good"
+    assert session.labels()["a"].label == "good"
     assert label(ada, "b", "ham").status_code == 200  # it had waited in a browser since before
-    assert desk.labels()["b"].label == "good"
+    assert session.labels()["b"].label == "good"
     assert label(ada, "c", "bacon").status_code == 409
     for old, new in (("good", "spam"), ("bacon", "x")):
         refused = ada.patch("/api/rules", json={"rename": [{"old": old, "new": new}]})
         assert refused.status_code == 409
         assert refused.json()["detail"]
     with pytest.raises(ValueError, match="at most 500"):
-        changed_rules(desk, "ada", {"added": [f"c{n}" for n in range(500)]})
+        changed_rules(session, "ada", {"added": [f"c{n}" for n in range(500)]})
 
 
-def test_budget_labels_per_item_and_classes_are_changed(ada, desk):
+def test_budget_labels_per_item_and_classes_are_changed(ada, session):
     label(ada, "a", "ham")
     changed = ada.patch("/api/rules", json={"budget": 80, "labels_per_item": 2}).json()
     assert (changed["budget"], changed["labels_per_item"], changed["most_labels"]) == (80, 2, 3)
@@ -139,23 +139,23 @@ def test_budget_labels_per_item_and_classes_are_changed(ada, desk):
     ):
         refused = ada.patch("/api/rules", json=wrong)
         assert (refused.status_code, bool(refused.json()["detail"])) == (status, True), wrong
-    assert desk.rules.classes == ("bacon", "ham")
-    assert desk.labels()["a"].label == "ham"
+    assert session.rules.classes == ("bacon", "ham")
+    assert session.labels()["a"].label == "ham"
 
 
-def test_an_answer_under_older_rules(ada, desk):
+def test_an_answer_under_older_rules(ada, session):
     """Attack D11: swapped names, and a name that another class has by now."""
     seen = ada.get("/api/rules").json()["version"]
     swap = [{"old": "ham", "new": "spam"}, {"old": "spam", "new": "ham"}]
     version = ada.patch("/api/rules", json={"rename": swap}).json()["version"]
     assert version > seen
     assert label(ada, "a", "ham", rules=seen).status_code == 200
-    assert desk.labels()["a"].label == "spam"
+    assert session.labels()["a"].label == "spam"
     ada.patch("/api/rules", json={"rename": [{"old": "ham", "new": "good"}]})
     ada.patch("/api/rules", json={"add": ["ham", "eggs"]})
     label(ada, "b", "ham", rules=version)
     label(ada, "c", "ham", rules=ada.get("/api/rules").json()["version"])
-    assert [desk.labels()[item].label for item in "bc"] == ["good", "ham"]
+    assert [session.labels()[item].label for item in "bc"] == ["good", "ham"]
     with_eggs = ada.get("/api/rules").json()["version"]
     ada.patch("/api/rules", json={"remove": ["eggs"]})
     refused = label(ada, "d", "eggs", rules=with_eggs)
@@ -168,9 +168,9 @@ def test_a_second_answer_says_that_it_corrects_the_first(ada):
     assert label(ada, "a", "spam").json()["corrects"] == "ham"
 
 
-def test_progress(ada, desk):
+def test_progress(ada, session):
     label(ada, "a", "ham")
-    desk.put_round({"round": 1, "labels": 1, "model": "forest", "estimate": None})
+    session.put_round({"round": 1, "labels": 1, "model": "forest", "estimate": None})
     progress = ada.get("/api/progress").json()
     assert (progress["labels"], progress["budget"], progress["left"]) == (1, 50, 49)
     assert progress["classes"] == {"ham": 1, "spam": 0}
@@ -227,9 +227,9 @@ def test_what_is_no_json_is_refused(ada, body):
 def test_nothing_is_acknowledged_when_the_store_fails(tmp_path, mail, client_of):
     path = tmp_path / "labels.db"
     with open_store(f"sqlite:///{path}") as store:
-        desk = Desk(store, mail.ids)
-        desk.set_rules("start", classes=["ham", "spam"])
-        ada = client_of(create_app(desk, mail, title="Mail"), who="ada")
+        session = Session(store, mail.ids)
+        session.set_rules("start", classes=["ham", "spam"])
+        ada = client_of(create_app(session, mail, title="Mail"), who="ada")
         sent = {"key": key(), "item": "a", "label": "ham"}
         path.rename(tmp_path / "elsewhere.db")
         response = ada.post("/api/answers", json=sent)
@@ -268,9 +268,9 @@ def pictures(tmp_path):
 @pytest.fixture
 def gallery(pictures, store, client_of):
     items = open_items(pictures)
-    desk = Desk(store, items.ids)
-    desk.set_rules("start", classes=["dark", "light"])
-    return client_of(create_app(desk, items, title="Pictures", targets=items), who="ada")
+    session = Session(store, items.ids)
+    session.set_rules("start", classes=["dark", "light"])
+    return client_of(create_app(session, items, title="Pictures", targets=items), who="ada")
 
 
 def test_a_picture_of_a_huge_file_is_refused_in_words(pictures, store, client_of):
@@ -387,9 +387,9 @@ def documented(tmp_path, client_of):
     """The app by its own documentation; its items are single letters, so that some requests find one."""
     items = Items("letters", "text", tuple("xyzabc0123456789"), [f"text {n}" for n in range(16)])
     with open_store(f"sqlite:///{tmp_path}/generated.db") as store:
-        desk = Desk(store, items.ids)
-        desk.set_rules("start", classes=["0", "1"])
-        app = create_app(desk, items, title="Letters", targets=items)
+        session = Session(store, items.ids)
+        session.set_rules("start", classes=["0", "1"])
+        app = create_app(session, items, title="Letters", targets=items)
         ada = client_of(app, who="ada")
         yield schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=headers_of(ada)), headers_of(ada)
 

@@ -5,15 +5,15 @@ import pytest
 from askwell.web import create_app
 
 
-def test_other_machines_need_a_token(desk, mail):
+def test_other_machines_need_a_token(session, mail):
     for hosts in (["0.0.0.0"], ["localhost", "lab.example"], ["*"]):
         with pytest.raises(ValueError, match="needs a token"):
-            create_app(desk, mail, title="Mail", hosts=hosts)
-        assert create_app(desk, mail, title="Mail", hosts=hosts, token="correct horse").title == "Mail"
+            create_app(session, mail, title="Mail", hosts=hosts)
+        assert create_app(session, mail, title="Mail", hosts=hosts, token="correct horse").title == "Mail"
 
 
-def test_two_apps_do_not_share_people(desk, mail, client_of):
-    one, two = (create_app(desk, mail, title="Mail") for _ in range(2))
+def test_two_apps_do_not_share_people(session, mail, client_of):
+    one, two = (create_app(session, mail, title="Mail") for _ in range(2))
     ada = client_of(one, who="ada")
     stranger = client_of(two)
     stranger.cookies.update(ada.cookies)

@@ -19,7 +19,7 @@ SERVER = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 import uvicorn
-from askwell.desk import Desk
+from askwell.session import Session
 from askwell.items import Items
 from askwell.store import open_store
 from askwell.web import connections, create_app, security
@@ -27,7 +27,7 @@ connections.STALLED = 2.0
 security.LONGEST_BODY = float(sys.argv[3])
 security.Guard.__init__.__kwdefaults__["longest"] = float(sys.argv[3])
 mail = Items("mail", "text", ("a", "b"), ["Win a prize", "See you"])
-app = create_app(Desk(open_store(None), mail.ids), mail, title="Mail")
+app = create_app(Session(open_store(None), mail.ids), mail, title="Mail")
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", proxy_headers=False,
             **connections.limits(head=float(sys.argv[2])))
 """

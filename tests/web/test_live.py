@@ -1,4 +1,4 @@
-"""What stands beside the item: made once for all who look, from the desk's progress and the trainer's words."""
+"""What stands beside the item: made once for all who look, from the session's progress and the trainer's words."""
 
 import pytest
 
@@ -10,17 +10,17 @@ def round_of(labels, value, *, how="cross-validated", **more):
     return {"round": labels, "labels": labels, "model": "linear", "estimate": estimate, **more}
 
 
-def test_an_empty_project(desk):
-    found = panel(desk.progress(), {})
+def test_an_empty_project(session):
+    found = panel(session.progress(), {})
     assert (found.share, found.left, found.points, found.model, found.advice) == (0.0, "", [], "", None)
     assert (found.busy, found.words, found.failed, found.ahead, found.most) == (False, "", "", "", 0)
 
 
-def test_the_share_is_of_the_budget_or_of_the_pool(desk):
-    desk.answer("ada", "a", "ham", key="k1")
-    assert panel(desk.progress(), {}).share == 1 / 50
-    desk.set_rules("ada", budget=None)
-    assert panel(desk.progress(), {}).share == 1 / 6
+def test_the_share_is_of_the_budget_or_of_the_pool(session):
+    session.answer("ada", "a", "ham", key="k1")
+    assert panel(session.progress(), {}).share == 1 / 50
+    session.set_rules("ada", budget=None)
+    assert panel(session.progress(), {}).share == 1 / 6
 
 
 def test_the_curve_has_one_kind_of_truth():
@@ -31,56 +31,56 @@ def test_the_curve_has_one_kind_of_truth():
     assert curve_points([bare]) == [(5, 0.5, 0.5, 0.5)]  # an estimate without an interval
 
 
-def test_a_failed_round_is_said_and_the_old_model_goes_on(desk):
+def test_a_failed_round_is_said_and_the_old_model_goes_on(session):
     advice = {"stop": True, "rule": "r", "why": "w"}
     forecast = {"labels": 50, "gain": 0.012, "low": -0.002, "high": 0.0244}
-    desk.put_round(round_of(10, 0.5, advice=advice, next50=forecast))
-    desk.put_round({"round": 2, "failed": "no memory"})
-    found = panel(desk.progress(), {"training": True, "text": "no memory"})
+    session.put_round(round_of(10, 0.5, advice=advice, next50=forecast))
+    session.put_round({"round": 2, "failed": "no memory"})
+    found = panel(session.progress(), {"training": True, "text": "no memory"})
     assert (found.failed, found.words, found.busy) == ("no memory", "", True)  # once is enough
-    assert panel(desk.progress(), {"training": True, "seconds": 200}).words == ""
+    assert panel(session.progress(), {"training": True, "seconds": 200}).words == ""
     assert found.model == "Linear, fitted to 10 labels"
     assert found.advice == advice
     assert found.ahead == "50 more labels: +1.2 points expected (-0.2 to +2.4)"
     assert (found.metric, found.how) == ("accuracy", "cross-validated")
-    desk.put_round(round_of(20, 0.6))
-    assert panel(desk.progress(), {}).failed == ""
+    session.put_round(round_of(20, 0.6))
+    assert panel(session.progress(), {}).failed == ""
 
 
-def test_how_long_it_has_trained(desk):
-    assert panel(desk.progress(), {"training": True, "seconds": 12.4, "text": ""}).words == "Training for 12 s."
-    assert panel(desk.progress(), {"training": True, "seconds": 180.0}).words == "Training for 3 min."
-    assert panel(desk.progress(), {"training": True}).words == "Training now."
+def test_how_long_it_has_trained(session):
+    assert panel(session.progress(), {"training": True, "seconds": 12.4, "text": ""}).words == "Training for 12 s."
+    assert panel(session.progress(), {"training": True, "seconds": 180.0}).words == "Training for 3 min."
+    assert panel(session.progress(), {"training": True}).words == "Training now."
 
 
-def test_a_round_of_one_class_is_no_model(desk):
-    desk.put_round({"round": 1, "labels": 3, "model": "linear", "trained": False, "estimate": None})
-    assert panel(desk.progress(), {}).model == ""
+def test_a_round_of_one_class_is_no_model(session):
+    session.put_round({"round": 1, "labels": 3, "model": "linear", "trained": False, "estimate": None})
+    assert panel(session.progress(), {}).model == ""
 
 
-def test_a_spent_budget_has_no_time_left(desk):
-    desk.set_rules("ada", budget=2)
+def test_a_spent_budget_has_no_time_left(session):
+    session.set_rules("ada", budget=2)
     for n, item in enumerate("ab"):
-        desk.answer("ada", item, "ham", key=f"k{n}")
-    found = panel(desk.progress(), {})
+        session.answer("ada", item, "ham", key=f"k{n}")
+    found = panel(session.progress(), {})
     assert (found.share, found.left) == (1.0, "")
 
 
-def test_progress_is_made_once_for_all(desk):
+def test_progress_is_made_once_for_all(session):
     now, asked = [0.0], []
-    live = Live(desk, status=lambda: asked.append(1) or {"text": "resting"}, clock=lambda: now[0])
+    live = Live(session, status=lambda: asked.append(1) or {"text": "resting"}, clock=lambda: now[0])
     first = live.panel()
     assert first.words == "resting"
-    desk.answer("ada", "a", "ham", key="k1")
+    session.answer("ada", "a", "ham", key="k1")
     assert live.panel() is first
     now[0] = FRESH * 1.01
     assert live.panel().progress.labels == 1
     assert len(asked) == 2
-    assert Live(desk, status=None).status() == {}
+    assert Live(session, status=None).status() == {}
 
 
-def test_a_failing_store_is_not_hidden(desk, store):
-    live = Live(desk, status=None, clock=lambda: 0.0)
+def test_a_failing_store_is_not_hidden(session, store):
+    live = Live(session, status=None, clock=lambda: 0.0)
     store.close()
     with pytest.raises(Exception, match="closed"):
         live.panel()

@@ -23,8 +23,8 @@ def test_the_door_and_the_page(app, client_of):
     assert 'name="name"' in left.text
 
 
-def test_the_door_asks_for_the_token(desk, mail, client_of):
-    client = client_of(create_app(desk, mail, title="Mail", token=TOKEN))
+def test_the_door_asks_for_the_token(session, mail, client_of):
+    client = client_of(create_app(session, mail, title="Mail", token=TOKEN))
     assert 'name="token"' in client.get("/").text
     wrong = client.post("/sign-in", data={"name": "ada", "token": "no"})
     assert wrong.status_code == 401
@@ -35,12 +35,12 @@ def test_the_door_asks_for_the_token(desk, mail, client_of):
     assert client.post("/sign-in", data={"name": " "}).status_code == 422
 
 
-def test_the_panel_is_sent_when_it_changed(ada, desk, monkeypatch):
+def test_the_panel_is_sent_when_it_changed(ada, session, monkeypatch):
     first = ada.get("/panel")
     seen = re.search(r'name="seen" value="(\w+)"', first.text)[1]
     assert ada.get("/panel", params={"seen": seen}).status_code == 204
     estimate = {"metric": "accuracy", "how": "held-out", "value": 0.75, "low": 0.7, "high": 0.8}
-    desk.put_round({"round": 1, "labels": 20, "model": "forest", "estimate": estimate})
+    session.put_round({"round": 1, "labels": 20, "model": "forest", "estimate": estimate})
     monkeypatch.setattr("askwell.web.live.FRESH", -FRESH)
     changed = ada.get("/panel", params={"seen": seen})
     assert changed.status_code == 200
@@ -50,38 +50,38 @@ def test_the_panel_is_sent_when_it_changed(ada, desk, monkeypatch):
     assert json.loads(curve) == {"metric": "accuracy", "points": [[20, 0.75, 0.7, 0.8]]}
 
 
-def test_agreement_and_people_are_shown(ada, desk):
+def test_agreement_and_people_are_shown(ada, session):
     for who, name in (("ada", "ham"), ("bob", "ham"), ("eve", "spam")):
-        desk.answer(who, "a", name, key=f"key-{who}")
+        session.answer(who, "a", name, key=f"key-{who}")
     text = ada.get("/panel").text
     assert "of 1 item with several labels" in text
     assert all(who in text for who in ("ada", "bob", "eve"))
 
 
-def test_classes_are_edited(ada, desk):
+def test_classes_are_edited(ada, session):
     assert 'value="ham"' in ada.get("/classes").text
     assert 'value="eggs"' in ada.post("/classes", data={"new": "eggs"}).text
     assert 'value="good"' in ada.post("/classes", data={"old": "ham", "new": "good"}).text
-    assert desk.rules.classes == ("good", "spam", "eggs")
+    assert session.rules.classes == ("good", "spam", "eggs")
     wrong = ada.post("/classes", data={"old": "good", "new": "spam"})
     assert 'role="alert"' in wrong.text
     assert ada.post("/classes", data={"new": "x" * 101}).status_code == 422
-    assert desk.rules.classes == ("good", "spam", "eggs")
+    assert session.rules.classes == ("good", "spam", "eggs")
 
 
-def test_unused_classes_are_removed_and_limits_are_changed(ada, desk):
+def test_unused_classes_are_removed_and_limits_are_changed(ada, session):
     ada.post("/classes", data={"new": "eggs"})
-    desk.answer("ada", "a", "ham", key="key-1")
+    session.answer("ada", "a", "ham", key="key-1")
     shown = ada.get("/classes").text
     assert 'name="remove" value="eggs"' in shown
     assert 'name="remove" value="ham"' not in shown  # a label uses it
     assert 'role="alert"' in ada.post("/classes", data={"remove": "ham"}).text
     assert 'value="eggs"' not in ada.post("/classes", data={"remove": "eggs", "old": "eggs", "new": "eggs"}).text
-    assert desk.rules.classes == ("ham", "spam")
+    assert session.rules.classes == ("ham", "spam")
     assert 'value="70"' in ada.post("/limits", data={"budget": "70", "labels_per_item": "2"}).text
-    assert (desk.rules.budget, desk.rules.labels_per_item) == (70, 2)
+    assert (session.rules.budget, session.rules.labels_per_item) == (70, 2)
     ada.post("/limits", data={"budget": "", "labels_per_item": "2"})
-    assert desk.rules.budget is None
+    assert session.rules.budget is None
     assert 'role="alert"' in ada.post("/limits", data={"budget": "0", "labels_per_item": "1"}).text
     assert ada.post("/limits", data={"budget": "many", "labels_per_item": "1"}).status_code == 422
-    assert (desk.rules.budget, desk.rules.labels_per_item) == (None, 2)
+    assert (session.rules.budget, session.rules.labels_per_item) == (None, 2)

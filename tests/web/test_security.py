@@ -148,8 +148,8 @@ def test_signing_out_ends_the_session_everywhere_and_for_good(tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_signing_out_by_the_page_ends_the_session(desk, mail, client_of):
-    app = create_app(desk, mail, title="Mail", token=TOKEN)
+def test_signing_out_by_the_page_ends_the_session(session, mail, client_of):
+    app = create_app(session, mail, title="Mail", token=TOKEN)
     client = client_of(app)
     client.post("/api/sign-in", json={"name": "ada", "token": TOKEN})
     stolen = client.cookies["askwell-8765"]
@@ -206,8 +206,8 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites(app, client_of):
     assert "askwell-8765=" in cookie
 
 
-def test_wrong_tokens_are_counted(desk, mail, client_of):
-    client = client_of(create_app(desk, mail, title="Mail", token=TOKEN))
+def test_wrong_tokens_are_counted(session, mail, client_of):
+    client = client_of(create_app(session, mail, title="Mail", token=TOKEN))
     wrong = [client.post("/api/sign-in", json={"name": "eve", "token": f"guess {n}"}) for n in range(12)]
     assert [response.status_code for response in wrong] == 10 * [401] + 2 * [429]
     assert int(wrong[-1].headers["retry-after"]) > 0
@@ -251,8 +251,8 @@ def test_openapi_knows_every_route(app):
     assert len(served) > 15
 
 
-def test_no_route_is_open(desk, mail, client_of, store):
-    app = create_app(desk, mail, title="Secret mail", token=TOKEN)
+def test_no_route_is_open(session, mail, client_of, store):
+    app = create_app(session, mail, title="Secret mail", token=TOKEN)
     stranger, before = client_of(app), store.read("main")
     for method, path in operations(app):
         for body in ({"json": {}}, {"data": {"name": "eve", "new": "x"}}, {}):
@@ -266,8 +266,8 @@ def test_no_route_is_open(desk, mail, client_of, store):
     assert store.read("main") == before
 
 
-def test_many_wrong_tokens_at_once_are_counted_and_nothing_breaks(desk, mail, client_of):
-    app, found = create_app(desk, mail, title="Mail", token=TOKEN), Counter()
+def test_many_wrong_tokens_at_once_are_counted_and_nothing_breaks(session, mail, client_of):
+    app, found = create_app(session, mail, title="Mail", token=TOKEN), Counter()
     tries, clients = app.state.service.tries, [client_of(app) for _ in range(16)]
 
     def work(number):
@@ -286,8 +286,8 @@ def test_many_wrong_tokens_at_once_are_counted_and_nothing_breaks(desk, mail, cl
     assert found[401] < 40  # most of 64 had to wait
 
 
-def test_wrong_tokens_of_others_keep_nobody_out(desk, mail, client_of):
-    client = client_of(create_app(desk, mail, title="Mail", token=TOKEN))
+def test_wrong_tokens_of_others_keep_nobody_out(session, mail, client_of):
+    client = client_of(create_app(session, mail, title="Mail", token=TOKEN))
     statuses = [client.post("/api/sign-in", json={"name": "eve", "token": f"wrong {n}"}).status_code for n in range(14)]
     assert statuses == [401] * 10 + [429] * 4
     assert client.post("/api/sign-in", json={"name": "ada", "token": TOKEN}).status_code == 200

@@ -19,7 +19,7 @@ def test_what_is_no_name(name):
 
 
 @pytest.mark.parametrize("character", [chr(code) for code in range(0x3100) if not chr(code).strip()])
-def test_no_name_is_blank_to_the_desk(character):
+def test_no_name_is_blank_to_the_session(character):
     with pytest.raises(ValidationError):
         TypeAdapter(Name).validate_python(character)
 

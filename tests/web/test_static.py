@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from labelling_server import CLASSES, ITEMS, PAIRS, TRUTH
 
-from askwell.desk import Desk, Suggested
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 
 STATIC = Path(__file__).parents[2] / "src" / "askwell" / "web" / "static"
@@ -52,14 +52,14 @@ def wait_for_saved(page, words):
 
 def labels_of(url):
     with open_store(url) as store:
-        return Desk(store, ITEMS.ids).labels()
+        return Session(store, ITEMS.ids).labels()
 
 
 def put_round(url, number, value):
     """What a trainer does: a report with an estimate, and a queue."""
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
-        labels = desk.progress().labels
+        session = Session(store, ITEMS.ids)
+        labels = session.progress().labels
         estimate = {
             "metric": "accuracy",
             "how": "cross-validated",
@@ -68,10 +68,10 @@ def put_round(url, number, value):
             "high": value + 0.1,
         }
         advice = {"stop": number > 2, "rule": "The curve is flat.", "why": "It rose."}
-        waiting = [item for item in ITEMS.ids if item not in desk.labels()]
-        desk.put_round(
+        waiting = [item for item in ITEMS.ids if item not in session.labels()]
+        session.put_round(
             {"round": number, "labels": labels, "model": "linear", "estimate": estimate, "advice": advice},
-            queue=[Suggested(item, 0.1, ((ITEMS.ids[0], 0.2), (ITEMS.ids[1], 0.1))) for item in waiting[:40]],
+            queue=[Candidate(item, 0.1, ((ITEMS.ids[0], 0.2), (ITEMS.ids[1], 0.1))) for item in waiting[:40]],
         )
 
 
@@ -161,7 +161,7 @@ def test_what_the_server_refuses_is_kept_and_shown(url, server_of, window):
     press(page, "3")
     wait_for_saved(page, "1 not saved yet")
     with open_store(url) as store:
-        Desk(store, ITEMS.ids).set_rules("start", classes=CLASSES[:2])
+        Session(store, ITEMS.ids).set_rules("start", classes=CLASSES[:2])
     server.start()
     wait_for_saved(page, "1 refused")
     page.reload()
@@ -169,7 +169,7 @@ def test_what_the_server_refuses_is_kept_and_shown(url, server_of, window):
     page.click("#refused-button")
     assert "removed since" in page.inner_text("#refused-list")
     with open_store(url) as store:
-        Desk(store, ITEMS.ids).set_rules("start", classes=CLASSES)
+        Session(store, ITEMS.ids).set_rules("start", classes=CLASSES)
     page.click("#refused-form .main")
     wait_for_saved(page, "All saved")
     assert labels_of(url)[first].label == CLASSES[2]
@@ -348,10 +348,10 @@ def test_classes_that_change_their_names_while_answers_wait(url, server_of, wind
     given = offline_answers(page, server, 3)
     one, two, three = CLASSES
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
-        desk.set_rules("owner", renamed={one: two, two: one})
-        desk.set_rules("owner", renamed={three: "something else"})
-        desk.set_rules("owner", added=[three])
+        session = Session(store, ITEMS.ids)
+        session.set_rules("owner", renamed={one: two, two: one})
+        session.set_rules("owner", renamed={three: "something else"})
+        session.set_rules("owner", added=[three])
     server.start()
     wait_for_saved(page, "All saved")
     now = {one: two, two: one, three: "something else"}
@@ -363,9 +363,9 @@ def test_an_answer_for_a_class_that_is_gone_is_asked_again(url, server_of, windo
     page = enter(window(), server, "ada")
     given = offline_answers(page, server, 3)
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
-        desk.set_rules("owner", removed=[CLASSES[2]])
-        desk.set_rules("owner", added=[CLASSES[2]])  # by that name, and not the same
+        session = Session(store, ITEMS.ids)
+        session.set_rules("owner", removed=[CLASSES[2]])
+        session.set_rules("owner", added=[CLASSES[2]])  # by that name, and not the same
     server.start()
     wait_for_saved(page, "1 refused")
     item = list(given)[2]
@@ -443,10 +443,10 @@ def test_after_a_new_ranking_the_next_question_is_from_it(url, server_of, window
     page = enter(window(), server, "ada")
     looked_at = shown(page)
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
-        held = {lease.item for lease in desk.next("ada", size=4)}
+        session = Session(store, ITEMS.ids)
+        held = {lease.item for lease in session.next("ada", size=4)}
         best = [item for item in ITEMS.ids if item not in held][:10]
-        desk.put_round({"round": 1, "labels": 0, "model": "linear"}, queue=[Suggested(item, 0.1) for item in best])
+        session.put_round({"round": 1, "labels": 0, "model": "linear"}, queue=[Candidate(item, 0.1) for item in best])
     page.wait_for_function("() => document.getElementById('round')?.value === '1'")
     page.wait_for_timeout(500)
     assert shown(page) == looked_at
@@ -455,16 +455,16 @@ def test_after_a_new_ranking_the_next_question_is_from_it(url, server_of, window
     press(page, "1")
     wait_for_saved(page, "All saved")
     with open_store(url) as store:  # and without waiting for the panel: the answer's receipt says it
-        desk = Desk(store, ITEMS.ids)
+        session = Session(store, ITEMS.ids)
         last = best[-1]
-        desk.put_round({"round": 2, "labels": 2, "model": "linear"}, queue=[Suggested(last, 0.1)])
+        session.put_round({"round": 2, "labels": 2, "model": "linear"}, queue=[Candidate(last, 0.1)])
     press(page, "1")
     wait_for_saved(page, "All saved")
     page.wait_for_timeout(300)
     press(page, "1")
     assert shown(page) == last
     with open_store(url) as store:
-        assert len(Desk(store, ITEMS.ids).next("ada", size=9)) == 4 + 5  # nothing else is held for her
+        assert len(Session(store, ITEMS.ids).next("ada", size=9)) == 4 + 5  # nothing else is held for her
 
 
 # ---- long texts, rules ----
@@ -496,7 +496,7 @@ def test_budget_and_labels_per_item_are_changed_on_the_page(url, server_of, wind
     page.click("#class-list [name=remove] >> nth=0")
     page.wait_for_function("() => document.querySelectorAll('#classes .class').length === 2")
     with open_store(url) as store:
-        rules = Desk(store, ITEMS.ids).rules
+        rules = Session(store, ITEMS.ids).rules
     assert (rules.budget, rules.labels_per_item, rules.classes) == (7, 2, CLASSES[1:])
 
 
@@ -504,14 +504,14 @@ def test_done_is_said_when_all_is_done(url, server_of, window):
     """It was said of the last labels of a budget too, while somebody else had them."""
     server = server_of(url)
     with open_store(url) as store:
-        desk = Desk(store, ITEMS.ids)
-        desk.set_rules("start", budget=2)
-        (task,) = desk.next("bob")
+        session = Session(store, ITEMS.ids)
+        session.set_rules("start", budget=2)
+        (task,) = session.next("bob")
         page = enter(window(), server, "ada")
         page.keyboard.press("1")
         page.wait_for_selector("#item .empty:has-text('with other people now')")
         assert page.inner_text("#item h2") == "Nothing for you right now"
-        desk.answer("bob", task.item, CLASSES[0], key="k" * 8, token=task.token)
+        session.answer("bob", task.item, CLASSES[0], key="k" * 8, token=task.token)
     page.wait_for_selector("#item .empty:has-text('is used up')")
     assert page.inner_text("#item h2") == "Done"
 
@@ -534,7 +534,7 @@ def test_everything_by_keyboard(url, server_of, window):
     page.wait_for_function("first => document.getElementById('item-id').textContent !== first", arg=first)
     wait_for_saved(page, "All saved")
     with open_store(url) as store:
-        (answer,) = Desk(store, ITEMS.ids).answers()
+        (answer,) = Session(store, ITEMS.ids).answers()
         assert (answer.kind, answer.item, answer.reason) == ("skip", first, "none of the classes")
 
     page.keyboard.press("e")
@@ -550,7 +550,7 @@ def test_everything_by_keyboard(url, server_of, window):
     assert [said.label for said in labels_of(url).values()] == ["other things"]
 
     with open_store(url) as store:
-        Desk(store, ITEMS.ids).set_rules("start", classes=[*_classes(store), *(f"class {n}" for n in range(40))])
+        Session(store, ITEMS.ids).set_rules("start", classes=[*_classes(store), *(f"class {n}" for n in range(40))])
     page.wait_for_selector("#search-row:not([hidden])")
     page.keyboard.press("/")
     page.keyboard.type("class 33")
@@ -564,7 +564,7 @@ def test_everything_by_keyboard(url, server_of, window):
 
 
 def _classes(store):
-    return Desk(store, ITEMS.ids).rules.classes
+    return Session(store, ITEMS.ids).rules.classes
 
 
 def test_the_page_fits_a_phone_and_names_its_parts(url, server_of, window):

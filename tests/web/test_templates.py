@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from labelling_server import free_port
 
-from askwell.desk import Desk, Suggested
 from askwell.items import Items, open_items
+from askwell.session import Candidate, Session
 from askwell.store import open_store
 from askwell.web import create_app
 
@@ -100,17 +100,17 @@ def test_no_script_runs(tmp_path, serve, window):
     items = open_items(tmp_path / "pool.csv", kind="table")
     classes = [payload[:100] for payload in PAYLOADS[-12:]] + ["plain", PAYLOADS[80][:100]]
     with open_store(f"sqlite:///{tmp_path}/labels.db") as store:
-        desk = Desk(store, items.ids)
-        desk.set_rules("start", classes=list(dict.fromkeys(classes)))
+        session = Session(store, items.ids)
+        session.set_rules("start", classes=list(dict.fromkeys(classes)))
         payload = PAYLOADS[0]
-        desk.put_round(
+        session.put_round(
             {"round": 1, "labels": 3, "model": payload, "advice": {"stop": True, "rule": payload, "why": payload},
              "estimate": {"metric": payload, "how": payload, "value": 0.5, "low": 0.4, "high": 0.6}},
-            queue=[Suggested(item, 0.1, ((items.ids[0], 0.1), (payload, 0.2))) for item in items.ids],
+            queue=[Candidate(item, 0.1, ((items.ids[0], 0.1), (payload, 0.2))) for item in items.ids],
         )  # fmt: skip
-        desk.put_round({"round": 2, "failed": PAYLOADS[-1]})
+        session.put_round({"round": 2, "failed": PAYLOADS[-1]})
         app = create_app(
-            desk, items, title=payload, targets=items, status=lambda: {"training": True, "text": PAYLOADS[-12]}
+            session, items, title=payload, targets=items, status=lambda: {"training": True, "text": PAYLOADS[-12]}
         )
         address, page = serve(app), window()
         dialogs = watched(page)
@@ -128,7 +128,7 @@ def test_no_script_runs(tmp_path, serve, window):
         page.wait_for_timeout(500)
         assert page.evaluate("() => window.ran") is None
         assert dialogs == []
-        assert len(desk.labels()) == rows
+        assert len(session.labels()) == rows
         shown = page.evaluate("() => document.body.textContent")
         assert PAYLOADS[0][:80] in shown  # as text: it arrived, and did nothing
 
@@ -141,9 +141,9 @@ def test_no_script_runs_in_texts_and_templates(tmp_path, serve, window, template
     texts = PAYLOADS[-12:] + PAYLOADS[:420:60]
     items = Items("texts", "text", tuple(f"{n} {text[:60]}" for n, text in enumerate(texts)), texts)
     with open_store(f"sqlite:///{tmp_path}/labels.db") as store:
-        desk = Desk(store, items.ids)
-        desk.set_rules("start", classes=["a", "b"])
-        address, page = serve(create_app(desk, items, title="Texts", template=template)), window()
+        session = Session(store, items.ids)
+        session.set_rules("start", classes=["a", "b"])
+        address, page = serve(create_app(session, items, title="Texts", template=template)), window()
         dialogs = watched(page)
         enter(page, address, "ada")
         for _ in texts:
@@ -154,4 +154,4 @@ def test_no_script_runs_in_texts_and_templates(tmp_path, serve, window, template
         page.wait_for_timeout(300)
         assert page.evaluate("() => window.ran") is None
         assert dialogs == []
-        assert len(desk.labels()) == len(texts)
+        assert len(session.labels()) == len(texts)

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, final
 
 from askwell.bridge.label_config import CHOICES
-from askwell.desk import Rules
+from askwell.session import Rules
+from askwell.session.events import AnswerWithdrawn, ItemSkipped, LabelAdded, id_of, text_of
 from askwell.store.records import Record
-from askwell.store.run import id_of, text_of
 
 __all__ = ["Said", "Taken", "Task", "as_tasks", "last_words", "news", "unix"]
 
@@ -191,17 +191,19 @@ def news(
     for place, (_, key) in taken.answers.items():
         gone = place not in words or words[place].kind == "nothing"
         if key is not None and gone and place[0] in there:
-            body = {"of": key}
-            records.append(Record(f"{key}/gone", run, "withdrawal", text_of(place[0]), body, taken.who[key]))
+            event = AnswerWithdrawn(text_of(place[0]), key)
+            records.append(event.to_record(run, who=taken.who[key], key=f"{key}/gone"))
     return records, [f"{text} ({n} annotations are waiting)." for text, n in warnings.items()]
 
 
 def _answer(said: Said, taken: Taken, names: Mapping[int, str], run: str) -> Record:
-    body: dict[str, Any] = {"label": said.label} if said.kind == "label" else {"reason": SKIP_REASON}
-    if said.kind == "label" and said.seconds is not None:
-        body["seconds"] = said.seconds
-    if unix(said.updated) > NO_TIME:
-        body["at"] = unix(said.updated)
+    item, updated = text_of(said.item), unix(said.updated)
+    at = updated if updated > NO_TIME else None
+    event = (
+        LabelAdded(item, said.label, seconds=said.seconds, at=at)
+        if said.kind == "label"
+        else ItemSkipped(item, SKIP_REASON, at=at)
+    )
     key = f"label-studio/{taken.mark}/{said.version}/{taken.times[said.version] + 1}"
     who = names.get(said.user) or f"Label Studio user {said.user}"
-    return Record(key, run, said.kind, text_of(said.item), body, who)
+    return event.to_record(run, who=who, key=key)

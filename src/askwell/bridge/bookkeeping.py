@@ -7,8 +7,9 @@ was killed at any moment knows what may have happened.
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
+from askwell.session.events import Event, ImportFinished, ImportStarted, LockTaken, StudioMarked, StudioProjectSeen
 from askwell.store.records import Conflict, Record, Store
 
 __all__ = ["Books", "Import"]
@@ -45,63 +46,63 @@ class Books:
         own = self._store.session()
         while True:
             past = self._past()
-            turns = [str(record.body["session"]) for record in past if record.kind == "turn"]
-            if turns and turns[-1] == own:
+            holders = [LockTaken.from_record(record).session for record in past if record.kind == LockTaken.kind]
+            if holders and holders[-1] == own:
                 return
-            if turns and self._store.alive(turns[-1]):
+            if holders and self._store.alive(holders[-1]):
                 raise ValueError(
                     "another bridge to Label Studio is running on this project. Two would ask for the same items: stop "
                     "the other one first."
                 )
             try:
-                self._append("turn", {"session": own}, after=past[-1].seq if past else 0)
+                self._append(LockTaken(own), after=past[-1].seq if past else 0)
             except Conflict:
                 continue
             return
 
     def mark(self, *, new: bool = False) -> str:
         """The mark of the project in Label Studio; a `new` one gives up the project before."""
-        marks = [str(record.body["mark"]) for record in self._past() if record.kind == "mark"]
+        marks = [StudioMarked.from_record(r).mark for r in self._past() if r.kind == StudioMarked.kind]
         if marks and not new:
             return marks[-1]
         mark = uuid.uuid4().hex[:16]
-        self._append("mark", {"mark": mark})
+        self._append(StudioMarked(mark))
         return mark
 
     def project(self, mark: str) -> tuple[int, str] | None:
         """(number of the project in Label Studio, address of the server) as last seen."""
-        seen = [r.body for r in self._past() if r.kind == "project" and r.body["mark"] == mark]
-        return (int(seen[-1]["id"]), str(seen[-1]["url"])) if seen else None
+        projects = [StudioProjectSeen.from_record(r) for r in self._past() if r.kind == StudioProjectSeen.kind]
+        return next(((each.id, each.url) for each in reversed(projects) if each.mark == mark), None)
 
     def saw_project(self, mark: str, id: int, url: str) -> None:
         """Remember where the project is."""
         if self.project(mark) != (id, url):
-            self._append("project", {"mark": mark, "id": id, "url": url})
+            self._append(StudioProjectSeen(mark, id, url))
 
     def begin(self, items: Sequence[str]) -> Import:
         """Items are about to be sent."""
         sent = Import(uuid.uuid4().hex, tuple(items), self._clock())
-        self._append("import", {"batch": sent.batch, "items": list(items), "at": sent.at})
+        self._append(ImportStarted(sent.batch, sent.items, sent.at))
         return sent
 
     def end(self, sent: Import) -> None:
         """It is known what became of them."""
-        self._append("imported", {"batch": sent.batch})
+        self._append(ImportFinished(sent.batch))
 
     def importing(self) -> Import | None:
         """The last import, if it is not known what became of it."""
         last = None
         for record in self._past():
-            if record.kind == "import":
-                body = record.body
-                last = Import(str(body["batch"]), tuple(body["items"]), float(body["at"]))
-            elif record.kind == "imported" and last is not None and record.body["batch"] == last.batch:
-                last = None
+            if record.kind == ImportStarted.kind:
+                event = ImportStarted.from_record(record)
+                last = Import(event.batch, tuple(event.items), event.at)
+            elif record.kind == ImportFinished.kind and last is not None:
+                last = None if ImportFinished.from_record(record).batch == last.batch else last
         return last
 
     def _past(self) -> list[Record]:
         self._known += self._store.read(self._run, after=self._known[-1].seq if self._known else 0)
         return self._known
 
-    def _append(self, kind: str, body: dict[str, Any], *, after: int | None = None) -> None:
-        self._store.append([Record(uuid.uuid4().hex, self._run, kind, None, body)], after=after)
+    def _append(self, event: Event, *, after: int | None = None) -> None:
+        self._store.append([event.to_record(self._run)], after=after)

@@ -9,7 +9,6 @@ import hashlib
 import mimetypes
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
@@ -19,15 +18,15 @@ from askwell.bridge.client import TASKS_AT_ONCE, LabelStudio, RefusedError, Unre
 from askwell.bridge.label_config import label_config, with_classes
 from askwell.bridge.passes import SAMPLING, Pass, warnings_about
 from askwell.bridge.ranking import Ranking, ranking_of
-from askwell.desk import Desk
-from askwell.desk import Task as Question
 from askwell.items import Items, ShownImage, ShownText
+from askwell.session import Session
+from askwell.session import Task as Question
+from askwell.session.events import LeaseGranted, QueueReplaced, text_of
 from askwell.store.records import Record, Store
-from askwell.store.run import text_of
 
 __all__ = ["Bridge"]
 
-WHO = "label-studio"  # who holds the items at the desk while they are there
+WHO = "label-studio"  # who holds the items at the session while they are there
 HOLD = 1800.0  # seconds that items stay with Label Studio when the bridge is gone
 SETTLE = 20.0  # seconds after which a request of a bridge that died is over on the server, too
 LONGEST_TITLE = 50  # letters, by Label Studio
@@ -47,7 +46,7 @@ class Bridge:
     def __init__(
         self,
         server: LabelStudio,
-        desk: Desk,
+        session: Session,
         items: Items,
         store: Store,
         *,
@@ -63,7 +62,7 @@ class Bridge:
     ) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
-        self._server, self._desk, self._items, self._store, self._run = server, desk, items, store, run
+        self._server, self._session, self._items, self._store, self._run = server, session, items, store, run
         self._title, self._size, self._hints = _title(title), size, hints
         self._settle, self._clock, self._sleep = settle_seconds, clock, sleep
         self._books = Books(store, run, clock=clock)
@@ -147,7 +146,7 @@ class Bridge:
     def _project(self) -> Mapping[str, Any]:
         """Our project in Label Studio, with the classes of now."""
         found = self._found_project()
-        rules = self._desk.rules
+        rules = self._session.rules
         if found is None:
             body = {
                 "title": self._title,
@@ -206,7 +205,7 @@ class Bridge:
         self._taken.follow(records)
         for record in records:
             self._seq = record.seq
-            if record.kind == "queue":
+            if record.kind == QueueReplaced.kind:
                 self._ranking = ranking_of(record)
 
     def _settled(self, project: int) -> list[Task]:
@@ -229,7 +228,7 @@ class Bridge:
         users = {said.user for task in known for said in task.said}
         if not users <= {*self._names}:
             self._names = self._server.users()
-        records, warnings = news(known, self._taken, rules=self._desk.rules, names=self._names, run=self._run)
+        records, warnings = news(known, self._taken, rules=self._session.rules, names=self._names, run=self._run)
         if records:
             self._store.append(records)
             self._follow()
@@ -241,15 +240,15 @@ class Bridge:
     # ---- questions out -----------------------------------------------------------------------------------------------
 
     def _held(self, tasks: Sequence[Task], ranking: Ranking, *, is_new: bool) -> list[Question]:
-        """The questions that are to be open there now, held at the desk by us.
+        """The questions that are to be open there now, held at the session by us.
 
-        After a new round of the model only what is still among the first stays; the rest goes back to the desk.
+        After a new round of the model only what is still among the first stays; the rest goes back to the session.
         """
         held = self._open(tasks)
         if is_new:
             behind = [question.token for question in held if not ranking.is_first(question.item, len(held))]
             if behind:
-                self._desk.release(WHO, behind)
+                self._session.release(WHO, behind)
                 held = self._open(tasks)
         now = self._clock()
         short = [self._hold(question, now) for question in held if question.until - now < HOLD / 2]
@@ -263,15 +262,15 @@ class Bridge:
         What has all its annotations there and needs another label all the same (people disagree, or one was taken back
         here) is given up, so that others may be asked: Label Studio does not ask again.
         """
-        enough = self._desk.rules.labels_per_item
+        enough = self._session.rules.labels_per_item
         done = {t.item for t in tasks if len({said.user for said in t.said if said.kind == "label"}) >= enough}
         skipped = {task.item for task in tasks if any(said.kind != "label" for said in task.said)}
         size = self._size
         while True:
-            held = self._desk.next(WHO, size=size)
+            held = self._session.next(WHO, size=size)
             over = [question for question in held if question.item in done]
             for question in over:
-                self._desk.skip(WHO, question.item, DONE, key=f"label-studio-done/{question.token}")
+                self._session.skip(WHO, question.item, DONE, key=f"label-studio-done/{question.token}")
             wanted = self._size + sum(question.item in skipped - done for question in held)
             if not over and (wanted <= size or len(held) < size):
                 return held
@@ -279,8 +278,8 @@ class Bridge:
 
     def _hold(self, question: Question, now: float) -> Record:
         """A renewal for longer than a page's: people there may take their time, and the bridge may be away."""
-        body = {"token": question.token, "at": now, "until": now + HOLD}
-        return Record(uuid.uuid4().hex, self._run, "lease", text_of(question.item), body, WHO)
+        lease = LeaseGranted(text_of(question.item), question.token, now + HOLD, now)
+        return lease.to_record(self._run, who=WHO)
 
     def _push(
         self, project: int, tasks: Sequence[Task], held: Sequence[Question], ranking: Ranking
@@ -294,7 +293,7 @@ class Bridge:
                 data = self._data(project, item)
             except ValueError as fault:
                 warnings.append(f"{item!r} cannot be shown: {fault}")
-                self._desk.skip(WHO, item, str(fault), key=f"label-studio-cannot-show/{self._mark}/{item}")
+                self._session.skip(WHO, item, str(fault), key=f"label-studio-cannot-show/{self._mark}/{item}")
                 continue
             told = {} if question.score is None else {"nats": question.score}
             predicted = {"model_version": ranking.version, "score": score, "result": []}
@@ -339,7 +338,7 @@ class Bridge:
         return len(found)
 
     def _closed(self, held: Sequence[Question]) -> list[str]:
-        closed = None if held else self._desk.closed(who=WHO)
+        closed = None if held else self._session.closed(who=WHO)
         return [closed] if closed else []
 
 

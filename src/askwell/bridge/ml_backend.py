@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 
 from askwell.bridge.label_config import prediction
 from askwell.bridge.ranking import Ranking, ranking_of
-from askwell.desk import Desk
+from askwell.session import Session
+from askwell.session.events import QueueReplaced
 from askwell.store.records import Store
 
 __all__ = ["Debounced", "ml_backend_app"]
@@ -86,13 +87,13 @@ class _Queue:
         with self._lock:
             for record in self._store.read(self._run, after=self._seq):
                 self._seq = record.seq
-                if record.kind == "queue":
+                if record.kind == QueueReplaced.kind:
                     self._ranking = ranking_of(record)
             return self._ranking
 
 
 def ml_backend_app(
-    desk: Desk,
+    session: Session,
     store: Store,
     *,
     run: str = "main",
@@ -101,7 +102,7 @@ def ml_backend_app(
     pause: float = PAUSE,
     token: str | None = None,
 ) -> FastAPI:
-    """An app with Label Studio's four routes over a project's desk and store.
+    """An app with Label Studio's four routes over a project's session and store.
 
     `predict` gives the label that the model expects for each item, or None; without it tasks get a score and no label.
     `hint` is called when people have annotated or ask for training, at most once in `pause` seconds. With a `token` the
@@ -110,12 +111,12 @@ def ml_backend_app(
     queue = _Queue(store, run)
     told = Debounced(hint, pause=pause) if hint is not None else lambda: None
     app = FastAPI(title="askwell for Label Studio", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_routes(desk, queue, predict, told, token))
+    app.include_router(_routes(session, queue, predict, told, token))
     return app
 
 
 def _routes(
-    desk: Desk, queue: _Queue, predict: Predict | None, told: Callable[[], None], token: str | None
+    session: Session, queue: _Queue, predict: Predict | None, told: Callable[[], None], token: str | None
 ) -> APIRouter:
     def known(secret: str = "") -> None:
         if not secrets.compare_digest(secret.encode(), (token or "").encode()):
@@ -135,7 +136,7 @@ def _routes(
     def predictions(sent: Tasks) -> dict[str, Any]:
         ranking = queue.now()
         items = [_item(task) for task in sent.tasks]
-        labels = _labels(desk, items, predict)
+        labels = _labels(session, items, predict)
         try:
             results = {item: prediction(sent.label_config, label) for item, label in labels.items()}
         except ValueError as fault:
@@ -165,11 +166,11 @@ def _item(task: Mapping[str, Any]) -> str | None:
     return str(names[0]) if names else None
 
 
-def _labels(desk: Desk, items: Sequence[str | None], predict: Predict | None) -> dict[str | None, str]:
+def _labels(session: Session, items: Sequence[str | None], predict: Predict | None) -> dict[str | None, str]:
     """item -> the label that the model expects, for items of the pool."""
     asked = [item for item in dict.fromkeys(items) if item is not None]
     if predict is None or not asked:
         return {}
-    classes = desk.rules.classes
+    classes = session.rules.classes
     told = zip(asked, predict(asked), strict=True)
     return {item: label for item, label in told if label is not None and (not classes or label in classes)}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from askwell.bridge.annotations import Task, unix
+from askwell.session.events import QueueReplaced
 from askwell.store.records import Record
-from askwell.store.run import id_of
 
 __all__ = ["Ranking", "order_doubt", "ranking_of"]
 
@@ -45,9 +45,9 @@ class Ranking:
 
 def ranking_of(record: Record) -> Ranking:
     """The ranking of a record of kind `queue`."""
-    rows = [(str(id_of(text)), score) for text, score, _ in record.body["items"]]
-    version = f"askwell-{record.body['round']}-{record.seq}"
-    return Ranking(version, {item: place for place, (item, _) in enumerate(rows)}, dict(rows))
+    queue = QueueReplaced.from_record(record)
+    nats = {each.item: each.score for each in queue.candidates()}
+    return Ranking(f"askwell-{queue.round}-{record.seq}", {item: place for place, item in enumerate(nats)}, nats)
 
 
 def order_doubt(tasks: Sequence[Task]) -> float | None:

@@ -87,17 +87,17 @@ def _go(
             f"--token is missing. Copy the API token of a user in Label Studio (Account & Settings) into {VARIABLE}."
         )
     wake, hints = threading.Event(), None
-    desk, store, run = project.desk(), project.store(), project.settings.run
+    session, store, run = project.session(), project.store(), project.settings.run
     server = LabelStudio(url, token)
     stack.callback(server.close)
     if place is not None:
         secret = hmac.new(token.encode(), str(project.folder).encode(), hashlib.sha256).hexdigest()[:24]
         address = f"http://{place[0]}:{place[1]}/{secret}"
-        stack.enter_context(_served(desk, store, run, place, secret, wake))
+        stack.enter_context(_served(session, store, run, place, secret, wake))
         click.echo(f"ML backend, optional, for Label Studio: {address}")
         hints = f"{address}/webhook"
     link = Bridge(
-        server, desk, project.items, store,
+        server, session, project.items, store,
         title=title or project.folder.name, run=run, size=size, project=into, new=new, hints=hints,
     )  # fmt: skip
     if once:
@@ -117,7 +117,7 @@ def _go(
 
 @contextmanager
 def _served(
-    desk: Any, store: Any, run: str, place: tuple[str, int], secret: str, wake: threading.Event
+    session: Any, store: Any, run: str, place: tuple[str, int], secret: str, wake: threading.Event
 ) -> Iterator[None]:
     """Label Studio's ML routes, in a thread."""
     try:
@@ -128,7 +128,7 @@ def _served(
     except ImportError:
         raise ImportError("--listen needs FastAPI and uvicorn: pip install 'askwell[web]'.") from None
     listener = listening(*place, option="--listen")
-    app = ml_backend_app(desk, store, run=run, hint=wake.set, pause=0.2, token=secret)
+    app = ml_backend_app(session, store, run=run, hint=wake.set, pause=0.2, token=secret)
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", proxy_headers=False, **limits())
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -17,8 +17,8 @@ import click
 from askwell.cli.manners import LOOPBACK, by_class, command, listening, names_in, person, plainly, whole_number
 
 if TYPE_CHECKING:
-    from askwell.desk import Task
     from askwell.project import Project
+    from askwell.session import Task
 
 __all__ = ["ask", "bring", "export", "init", "serve", "status", "tell"]
 
@@ -153,23 +153,23 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
 
     with _manners(), open_project(folder) as project:
         where = None if engine is None else as_engine(engine)
-        desk = project.desk()
+        session = project.session()
         if train and _due(project):
             from askwell.project.rounds import train_round
 
-            some = desk.progress().labelled
+            some = session.progress().labelled
             click.echo("Training the model ..." if some else "Choosing the first questions ...", err=True)
             train_round(project, engine=where)
-            failed = desk.progress().rounds[-1].get("failed")
+            failed = session.progress().rounds[-1].get("failed")
             if failed:
                 raise RuntimeError(f"training failed: {failed} To use the previous model, add --no-train.")
         _warn(project)
-        tasks = desk.next(person(who), size=size)
+        tasks = session.next(person(who), size=size)
         for line in _as_lines(project, tasks) if as_json else _as_table(project, tasks):
             click.echo(line)
         if not tasks:
             click.echo(
-                f"No questions: {desk.closed(who=person(who)) or 'others are answering them right now.'}", err=True
+                f"No questions: {session.closed(who=person(who)) or 'others are answering them right now.'}", err=True
             )
 
 
@@ -178,7 +178,7 @@ def _warn(project: "Project") -> None:
     from askwell.project.notes import project_warnings
 
     said = project_warnings(project)
-    rounds = project.desk().progress().rounds
+    rounds = project.session().progress().rounds
     failed = rounds[-1].get("failed") if rounds else None
     if failed and not any(failed in words for words in said):
         said.append(f"The last training failed, so questions are chosen as before it: {failed}")
@@ -188,7 +188,7 @@ def _warn(project: "Project") -> None:
 
 def _due(project: "Project") -> bool:
     """Whether there are enough labels since the last round for another one."""
-    progress = project.desk().progress()
+    progress = project.session().progress()
     done = max((int(each.get("labels", 0)) for each in progress.rounds), default=None)
     return done is None or progress.labelled - done >= project.settings.retrain_every
 
@@ -254,13 +254,13 @@ def tell(folder: Path, item: str | None, label: str | None, file: Path | None, e
         else:
             raise ValueError("tell needs ITEM and LABEL, or --from FILE with the columns id and label.")
         with open_project(folder) as project:
-            desk, name = project.desk(), person(who)
+            session, name = project.session(), person(who)
             for each, said, place in pairs:
                 _check_pair(project, each, said, place)
-            mine = {answer.item: answer.label for answer in desk.answers(who=name) if answer.kind == "label"}
-            new = [(each, said) for each, said, _ in pairs if mine.get(each) != desk.rules.named(said)]
+            mine = {answer.item: answer.label for answer in session.answers(who=name) if answer.kind == "label"}
+            new = [(each, said) for each, said, _ in pairs if mine.get(each) != session.rules.named(said)]
             for each, said in new:
-                desk.answer(name, each, said, key=uuid.uuid4().hex)
+                session.answer(name, each, said, key=uuid.uuid4().hex)
             known = len(pairs) - len(new)
             click.echo(_saved(len(new), known))
 
@@ -301,7 +301,7 @@ def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
 
 def _check_pair(project: "Project", item: str, label: str, place: str) -> None:
     """Reject a pair before any of them is stored."""
-    rules, where = project.desk().rules, f"{place}: " if place else ""
+    rules, where = project.session().rules, f"{place}: " if place else ""
     if item not in project.items:
         raise ValueError(f"{where}there is no item {item!r} in the pool.")
     if rules.classes and rules.named(label) not in rules.classes:
@@ -322,7 +322,7 @@ def status(folder: Path, as_json: bool) -> None:
     from askwell.project.retraining import training_since
 
     with _manners(), open_project(folder, writable=False) as project:
-        progress, said = project.desk().progress(), project_warnings(project)
+        progress, said = project.session().progress(), project_warnings(project)
         if as_json:
             click.echo(json.dumps({**asdict(progress), "warnings": said}, default=dict, ensure_ascii=False))
             return
@@ -436,7 +436,7 @@ def serve(
                 store=project.store(),
             )
             app = create_app(
-                project.desk(),
+                project.session(),
                 project.items,
                 title=project.folder.name,
                 targets=project.target_items or project.items,

@@ -113,7 +113,7 @@ def _summary(project: "Project", found: "Predictions", out: Path | None) -> str:
     where = "" if out is None else f" written to {click.format_filename(out)}"
     lines = [
         f"{len(found.ids):,} predictions{where}: {classes}. Model: {project.settings.model}, trained on "
-        f"{len(project.desk().labels()):,} labelled items."
+        f"{len(project.session().labels()):,} labelled items."
     ]
     if found.left_out:
         lines.append(f"{len(found.left_out):,} left out, without any features:")

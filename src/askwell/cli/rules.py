@@ -11,7 +11,7 @@ import click
 from askwell.cli.manners import names_in, person, plainly, whole_number
 
 if TYPE_CHECKING:
-    from askwell.desk import Progress, Rules
+    from askwell.session import Progress, Rules
 
 __all__ = ["rules"]
 
@@ -46,15 +46,15 @@ def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
 
     goes_on = "A change is applied completely or not at all: askwell rules shows the current rules."
     with plainly(goes_on=goes_on), open_project(folder) as project:
-        desk = project.desk()
-        before, changes = desk.rules, _changes(options, desk.rules)
-        after = desk.set_rules(person(who), **changes) if changes else before
+        session = project.session()
+        before, changes = session.rules, _changes(options, session.rules)
+        after = session.set_rules(person(who), **changes) if changes else before
         if as_json:
             click.echo(json.dumps({**asdict(after), "former": dict(after.former)}, ensure_ascii=False))
         elif not changes:
-            click.echo("\n".join(_table(project.folder.name, after, desk.progress())))
+            click.echo("\n".join(_table(project.folder.name, after, session.progress())))
         else:
-            lines = [*_differences(before, after, desk.progress(), changes.get("renamed", {}))]
+            lines = [*_differences(before, after, session.progress(), changes.get("renamed", {}))]
             click.echo("\n".join(lines) if lines else "Nothing to change: these are the current rules.")
         if project.settings.model == "gp" and len(after.classes) != 2:
             said = f"the model gp supports only two classes, and there are {len(after.classes)} now"
@@ -62,7 +62,7 @@ def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _changes(options: dict[str, Any], now: "Rules") -> dict[str, Any]:
-    """What `Desk.set_rules` is given: only what was asked for."""
+    """What `Session.set_rules` is given: only what was asked for."""
     numbers = ("labels_per_item", "most_labels", "lease_seconds")
     found = {name: options[name] for name in numbers if options[name] is not None}
     if options["budget"] is not None:

@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from askwell.desk import Progress
-from askwell.desk.progress import has_model
 from askwell.report import terminal_curves
+from askwell.session import Progress
+from askwell.session.progress import has_model
 from askwell.simulation.curves import Trace
 
 __all__ = ["standing_text"]

@@ -21,12 +21,12 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
-from askwell.desk.state import DeskState
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import Project, store_url
 from askwell.project.formats import iso_time
 from askwell.project.settings import FILE, Settings, read_settings, settings_text
 from askwell.project.vectors import is_file
+from askwell.session.state import State
 from askwell.store import open_store
 from askwell.store.locks import file_lock, held, sweep
 from askwell.store.records import Record, Store, StoreError
@@ -424,7 +424,7 @@ def _missing(place: Path, settings: Settings) -> list[str]:
 def _described(
     path: Path, at: str, records: Sequence[Record], settings: Settings, members: Sequence[str], notes: Sequence[str]
 ) -> Backup:
-    state = DeskState(())
+    state = State(())
     for record in records:
         if record.run == settings.run:
             state.add(record)

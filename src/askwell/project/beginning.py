@@ -12,8 +12,9 @@ from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import CACHE, Project
 from askwell.project.settings import FILE, Settings, settings_text
-from askwell.store.run import Entry, Run, text_of
-from askwell.store.state import State
+from askwell.session.events import Event, LabelAdded, RulesChanged, event_of, text_of
+from askwell.session.run import Run
+from askwell.session.state import RunState
 from askwell.tables.table import is_missing
 from askwell.tables.texts import is_prose
 
@@ -249,7 +250,7 @@ def _begin(project: Project, cut_short: bool) -> None:
         "budget": wanted.budget,
         "renamed": {},
     }
-    entries = [Entry("rules", None, rules)]
+    events: list[Event] = [RulesChanged(rules)]
     if wanted.label is not None:
         for item, label in _known_labels(project.items, wanted.label).items():
             if label not in wanted.classes:
@@ -258,22 +259,20 @@ def _begin(project: Project, cut_short: bool) -> None:
                     f"{table.place(row) if table else item}: the label column {wanted.label!r} holds {label!r}, which "
                     f"is none of the classes {', '.join(wanted.classes)}."
                 )
-            entries.append(Entry("label", text_of(item), {"label": label}))
+            events.append(LabelAdded(text_of(item), label))
 
     store = project.store(new=True)
 
-    def first(state: State) -> list[Entry]:
+    def first(state: RunState) -> list[Event]:
         there = store.read(wanted.run) if cut_short else []
-        if there and [(each.who, each.kind, each.item, each.body) for each in there] == [
-            (IMPORTED, *entry) for entry in entries
-        ]:
+        if there and [(each.who, event_of(each)) for each in there] == [(IMPORTED, event) for event in events]:
             return []
         if state.seq:
             raise ValueError(
                 f"the store has a run {wanted.run!r} with records already. Give run= another name; or, to join a "
                 f"project that others began, copy its {FILE}."
             )
-        return entries
+        return events
 
     try:
         Run(store, wanted.run).change(first, who=IMPORTED)

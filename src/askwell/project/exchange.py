@@ -16,9 +16,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, final
 
-from askwell.desk import Rules
-from askwell.desk.rules import Revision, most_frequent
-from askwell.desk.state import DeskState
 from askwell.items import Items, ShownImage, ShownRow, ShownText
 from askwell.project.folder import Project
 from askwell.project.formats import (
@@ -32,8 +29,11 @@ from askwell.project.formats import (
     studio_bytes,
     write_whole,
 )
+from askwell.session import Rules
+from askwell.session.events import ItemSkipped, LabelAdded, text_of
+from askwell.session.rules import Revision, most_frequent
+from askwell.session.state import State
 from askwell.store.records import Record, contents
-from askwell.store.run import text_of
 from askwell.tables.table import cell_text, listed
 
 __all__ = ["Report", "Row", "export_labels", "import_labels"]
@@ -133,15 +133,15 @@ def export_labels(
     return len(rows)
 
 
-def _state(project: Project) -> DeskState:
+def _state(project: Project) -> State:
     """What is in force by the store alone: the pool may be gone."""
-    state = DeskState(())
+    state = State(())
     for record in project.store().read(project.settings.run):
         state.add(record)
     return state
 
 
-def _rows(project: Project, state: DeskState) -> Iterator[Row]:
+def _rows(project: Project, state: State) -> Iterator[Row]:
     """The answers in force, in the order in which they were given."""
     told = {record.key: record.body["at"] for record in _records(project) if "at" in record.body}
     answers = (answer for item in state.items() for answer in state.answers(item).values())
@@ -157,7 +157,7 @@ def _records(project: Project) -> list[Record]:
     return [each for each in project.store().read(project.settings.run) if each.kind in ("label", "skip")]
 
 
-def _consensus(state: DeskState) -> Iterator[dict[str, Any]]:
+def _consensus(state: State) -> Iterator[dict[str, Any]]:
     for item in state.items():
         if votes := state.votes(item):
             label, share = most_frequent(votes.values())
@@ -216,7 +216,7 @@ def import_labels(project: Project, path: str | Path, *, format: Format | None =
     """
     file = Path(path)
     found = read_rows(file, format_of(file, format), safe=safe)
-    rules, known = project.desk().rules, {record.key: record for record in _records(project)}
+    rules, known = project.session().rules, {record.key: record for record in _records(project)}
     revisions = _state(project).revisions
     new, refused, again = list[Record](), list[str](), 0
     for place, row in found:
@@ -265,18 +265,16 @@ def _record(project: Project, rules: Rules, row: Mapping[str, Any]) -> Record:
     if kind not in ("label", "skip"):
         raise ValueError(f"kind must be label or skip, but it is {kind!r}.")
     who = IMPORTED if who is None else who
-    if kind == "skip":
-        body = {"reason": row.get("reason") or ""}
-        if not isinstance(body["reason"], str):
-            raise ValueError(f"reason must be a text, but it is {body['reason']!r}.")
-    else:
-        body = {"label": _label(rules, row.get("label"))}
-    for name, number in (("at", _time(row.get("at"))), ("seconds", _number("seconds", row.get("seconds")))):
-        if number is not None:
-            body[name] = number
-    content = json.dumps([item, kind, body.get("label"), who])
+    label = _label(rules, row.get("label")) if kind == "label" else None
+    reason = row.get("reason") or ""
+    if kind == "skip" and not isinstance(reason, str):
+        raise ValueError(f"reason must be a text, but it is {reason!r}.")
+    times: dict[str, Any] = {"at": _time(row.get("at")), "seconds": _number("seconds", row.get("seconds"))}
+    text = text_of(item)
+    event = LabelAdded(text, label, **times) if kind == "label" else ItemSkipped(text, reason, **times)
+    content = json.dumps([item, kind, label, who])
     key = row.get("key") or f"import:{hashlib.sha256(content.encode()).hexdigest()[:32]}"
-    record = Record(key, project.settings.run, kind, text_of(item), body, who)
+    record = event.to_record(project.settings.run, who=who, key=key)
     contents([record])  # or it could not be stored
     return record
 

@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +20,13 @@ from askwell.models.names import MODELS, model_named
 from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings
 from askwell.project.vectors import Pairing, is_file
+from askwell.session.events import VectorsPaired
 from askwell.store import open_store
-from askwell.store.records import Record, Store, StoreError
+from askwell.store.records import Store, StoreError
 from askwell.targets import Targets, as_targets, class_prior
 
 if TYPE_CHECKING:
-    from askwell.desk import Desk
+    from askwell.session import Session
 
 __all__ = ["CACHE", "Project", "open_project", "store_url"]
 
@@ -41,7 +41,7 @@ CACHE = ".askwell"  # in a project's folder: what can be made again
 class Project:
     """A project that is open. Everything is made when it is first asked for, and once.
 
-    `items` and `target_items` (None without targets) are what people see, `store()` and `desk()` where their answers
+    `items` and `target_items` (None without targets) are what people see, `store()` and `session()` where their answers
     go; `features()`, `targets()`, `costs()` and `model()` are what is learnt from. A `new` one has no store yet.
     """
 
@@ -83,14 +83,14 @@ class Project:
         found: Store = self._made["store"]
         return found
 
-    def desk(self) -> "Desk":
+    def session(self) -> "Session":
         """Who is asked what, and what they answered."""
-        from askwell.desk import Desk
+        from askwell.session import Session
 
-        if "desk" not in self._made:
+        if "session" not in self._made:
             wanted = self.settings
-            self._made["desk"] = Desk(self.store(), self.items.ids, run=wanted.run, seed=wanted.seed)
-        found: Desk = self._made["desk"]
+            self._made["session"] = Session(self.store(), self.items.ids, run=wanted.run, seed=wanted.seed)
+        found: Session = self._made["session"]
         return found
 
     def features(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -110,7 +110,7 @@ class Project:
 
     def _named(self, name: str) -> str:
         """A class of the settings by its name now: it may have been renamed since they were written."""
-        return self.desk().rules.named(name) if "store" in self._made else name
+        return self.session().rules.named(name) if "store" in self._made else name
 
     def costs(self) -> np.ndarray | None:
         """What it costs to label each item, `[n]`, above zero; None if all cost the same."""
@@ -173,7 +173,7 @@ class Project:
         """Close the store."""
         if "store" in self._made:
             self._made.pop("store").close()
-            self._made.pop("desk", None)
+            self._made.pop("session", None)
 
     def __enter__(self) -> "Project":
         return self
@@ -199,12 +199,8 @@ class Project:
             if now is None or now == before:
                 continue
             records = [
-                Record(
-                    uuid.uuid4().hex,
-                    self._pairing_run,
-                    of,
-                    None,
-                    {"file": now.file, "sha256": now.sha256, "first": first, "keys": now.keys[first : first + AT_ONCE]},
+                VectorsPaired(of, now.file, now.sha256, first, now.keys[first : first + AT_ONCE]).to_record(
+                    self._pairing_run
                 )
                 for first in range(0, len(now.keys), AT_ONCE)
             ]
@@ -214,9 +210,9 @@ class Project:
         """Whose the vectors in files are, by the store: of the pool and of the targets."""
         found: dict[str, Pairing] = {}
         for record in self.store().read(self._pairing_run):
-            body, before = record.body, found.get(record.kind)
-            keys = (before.keys if before is not None and body["first"] else ()) + tuple(body["keys"])
-            found[record.kind] = Pairing(body["file"], body["sha256"], keys)
+            event, before = VectorsPaired.from_record(record), found.get(record.kind)
+            keys = (before.keys if before is not None and event.first else ()) + tuple(event.keys)
+            found[event.kind] = Pairing(event.file, event.sha256, keys)
         return tuple(found.get(of) for of in PAIRED)
 
     @property

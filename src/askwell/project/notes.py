@@ -5,6 +5,7 @@ from typing import Any
 from askwell.project.folder import Project
 from askwell.project.settings import FILE
 from askwell.project.vectors import is_file
+from askwell.session.events import RulesChanged
 from askwell.tables.table import listed
 
 __all__ = ["project_warnings"]
@@ -20,7 +21,7 @@ def project_warnings(project: Project) -> list[str]:
 def _left_the_pool(project: Project) -> list[str]:
     gone = dict.fromkeys(
         answer.item
-        for answer in project.desk().answers()
+        for answer in project.session().answers()
         if answer.kind == "label" and answer.item not in project.items
     )
     if not gone:
@@ -40,8 +41,8 @@ def _left_the_pool(project: Project) -> list[str]:
 def _edited_rules(project: Project) -> list[str]:
     """Rules in the settings that are neither those at the start nor those in force: they were edited in vain."""
     records = project.store().read(project.settings.run)
-    begun: Any = next((record.body for record in records if record.kind == "rules"), None)
-    rules = project.desk().rules
+    begun: Any = next((record.body for record in records if record.kind == RulesChanged.kind), None)
+    rules = project.session().rules
     said = []
     for name in START if begun is not None else ():
         now = getattr(project.settings, name)

@@ -14,15 +14,15 @@ import sys
 import tempfile
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import IO, Any, final
 
-from askwell.desk.progress import has_model
-from askwell.desk.state import DeskState
 from askwell.project.folder import open_project
 from askwell.project.rounds import train_round
-from askwell.store.records import Conflict, Record, Store, StoreError
+from askwell.session.events import LockTaken, RoundFinished
+from askwell.session.progress import has_model
+from askwell.session.state import State
+from askwell.store.records import Conflict, Store, StoreError
 
 __all__ = ["Retraining", "main", "took_turn", "training_since"]
 
@@ -60,7 +60,7 @@ class Retraining:
                 raise ValueError(f"{name} must be above zero, but it is {value!r}.")
         self._folder, self._every, self._seconds = Path(folder).absolute(), every_labels, every_seconds
         self._limit, self._look, self._store = limit_seconds, look_seconds, store
-        self._state = DeskState(())  # of its items nothing is asked here
+        self._state = State(())  # of its items nothing is asked here
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._since: float | None = None  # when the fit that is going on began
         self._fault, self._faults = "", 0
@@ -165,7 +165,7 @@ class Retraining:
         else:
             fault = _in_words(code, self._limit, said)
             number = 1 + max((int(body["round"]) for body in rounds), default=0)
-            store.append([Record(uuid.uuid4().hex, run, "round", None, {"round": number, "failed": fault})])
+            store.append([RoundFinished({"round": number, "failed": fault}).to_record(run)])
         if fault:
             self._failed(fault)
         else:
@@ -254,9 +254,8 @@ def took_turn(store: Store, run: str) -> bool:
         last, busy = _turn(store, run)
         if busy:
             return False
-        body = {"session": store.session()}
         try:
-            store.append([Record(uuid.uuid4().hex, f"{run}: training", "turn", None, body)], after=last)
+            store.append([LockTaken(store.session()).to_record(f"{run}: training")], after=last)
         except Conflict:
             continue
         return True
@@ -270,7 +269,7 @@ def training_since(store: Store, run: str) -> float | None:
     True
     """
     past = store.read(f"{run}: training")
-    return past[-1].at if past and store.alive(str(past[-1].body["session"])) else None
+    return past[-1].at if past and store.alive(LockTaken.from_record(past[-1]).session) else None
 
 
 def _turn(store: Store, run: str) -> tuple[int, bool]:
@@ -278,7 +277,7 @@ def _turn(store: Store, run: str) -> tuple[int, bool]:
     past = store.read(f"{run}: training")
     if not past:
         return 0, False
-    holder = str(past[-1].body["session"])
+    holder = LockTaken.from_record(past[-1]).session
     return past[-1].seq, holder != store.session() and store.alive(holder)
 
 

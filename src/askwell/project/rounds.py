@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from askwell.desk import Desk, Suggested
 from askwell.estimate.accuracy import judging_order
 from askwell.estimate.stopping import forecast, points_of, stop_advice
 from askwell.models import as_model
@@ -17,6 +16,7 @@ from askwell.models.protocol import Posterior
 from askwell.pool import as_pool
 from askwell.project.folder import Project
 from askwell.project.planning import Plan, fit_labels, plan_round
+from askwell.session import Candidate, Session
 from askwell.store.records import StoreError
 
 __all__ = ["learned_posterior", "train_round"]
@@ -30,13 +30,13 @@ def train_round(project: Project, *, engine: Any = None) -> None:
     What is learnt from is what most people say about each item. Items that still need labels of other people stand at
     the head of the queue.
     """
-    desk, began = project.desk(), time.perf_counter()
-    rounds = desk.progress().rounds
+    session, began = project.session(), time.perf_counter()
+    rounds = session.progress().rounds
     report: dict[str, Any] = {"round": 1 + max((int(body["round"]) for body in rounds), default=0)}
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", UserWarning)
-            found, queue = _found(project, desk, engine)
+            found, queue = _found(project, session, engine)
         said = list(
             dict.fromkeys(str(warning.message) for warning in heard if issubclass(warning.category, UserWarning))
         )
@@ -45,11 +45,11 @@ def train_round(project: Project, *, engine: Any = None) -> None:
     except StoreError:
         raise  # there is nowhere to record it
     except Exception as fault:
-        desk.put_round(report | {"failed": _sentence(fault)})
+        session.put_round(report | {"failed": _sentence(fault)})
         return
     report |= found | {"next50": None if ahead is None else ahead.body(), "advice": advice.body()}
     report |= {"seconds": round(time.perf_counter() - began, 3)} | ({"warnings": said[:5]} if said else {})
-    desk.put_round(report, queue=queue)
+    session.put_round(report, queue=queue)
 
 
 def learned_posterior(project: Project) -> Posterior:
@@ -60,18 +60,18 @@ def learned_posterior(project: Project) -> Posterior:
 
 def _lesson(project: Project) -> dict[str, Any]:
     """What there is to learn from: labels by position, classes, and which items are held out."""
-    settings, items, desk = project.settings, project.items, project.desk()
-    labels = {items.position(item): said.label for item, said in desk.labels().items()}
-    named = desk.rules.classes or settings.classes
+    settings, items, session = project.settings, project.items, project.session()
+    labels = {items.position(item): said.label for item, said in session.labels().items()}
+    named = session.rules.classes or settings.classes
     classes = [*named, *sorted({*labels.values()} - {*named}, key=str)]
     judges = judging_order(len(items), float(settings.held_out), seed=settings.seed).tolist()
     return {"labels": labels, "classes": classes, "seed": settings.seed, "judges": judges}
 
 
-def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], list[Suggested]]:
+def _found(project: Project, session: Session, engine: Any) -> tuple[dict[str, Any], list[Candidate]]:
     """(what a round found, the queue)."""
-    settings, items, rules = project.settings, project.items, desk.rules
-    changes, told, lesson = desk.changes, desk.labels(), _lesson(project)
+    settings, items, rules = project.settings, project.items, session.rules
+    changes, told, lesson = session.changes, session.labels(), _lesson(project)
     plan = plan_round(
         as_model(project.model()),
         as_pool(project.features()[0], ids=items.ids),
@@ -85,7 +85,7 @@ def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], l
         engine=engine,
     )
     wanting = [item for item, said in told.items() if rules.needed([*said.votes.values()])]
-    queue = [Suggested(item) for item in wanting] + _suggested(project, plan)
+    queue = [Candidate(item) for item in wanting] + _candidates(project, plan)
     report = {
         "labels": len(lesson["labels"]),
         "changes": changes,
@@ -100,7 +100,7 @@ def _found(project: Project, desk: Desk, engine: Any) -> tuple[dict[str, Any], l
     return report, queue
 
 
-def _suggested(project: Project, plan: Plan) -> list[Suggested]:
+def _candidates(project: Project, plan: Plan) -> list[Candidate]:
     """The queue by ids. Where targets are drawn from the pool, an item is no reason for itself."""
     names, ids = _target_names(project, plan), project.items.ids
     own = project.target_items is None
@@ -109,7 +109,7 @@ def _suggested(project: Project, plan: Plan) -> list[Suggested]:
         item = ids[line.position]
         why = {names[place]: nats for place, nats in line.informs[::-1]}  # of equal ones the first is named, once
         reasons = [(name, why[name]) for name in reversed(why) if not (own and name == item)]
-        queue.append(Suggested(item, line.score, tuple(reasons)))
+        queue.append(Candidate(item, line.score, tuple(reasons)))
     return queue
 
 

@@ -1,4 +1,4 @@
-"""The labelling page and its API: `create_app` makes both over an open desk."""
+"""The labelling page and its API: `create_app` makes both over an open session."""
 
 try:
     from askwell.web.app import create_app

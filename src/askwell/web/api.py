@@ -9,9 +9,9 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from askwell.desk import Answer, Desk, Receipt, Rules, Task
-from askwell.desk.rules import Changes
 from askwell.items import ShownImage
+from askwell.session import Answer, Receipt, Rules, Session, Task
+from askwell.session.rules import Changes
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals
 from askwell.web.view import Card, Viewer
 
@@ -222,7 +222,7 @@ class RulesChange(Sent):
 
 
 class Progressing(BaseModel):
-    """Where the project stands: the fields of `askwell.desk.Progress`, and what the trainer is doing."""
+    """Where the project stands: the fields of `askwell.session.Progress`, and what the trainer is doing."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -246,22 +246,22 @@ def sign_in(request: Request, response: Response, here: Here, sent: SignIn) -> P
 def next_items(here: Here, who: Who, sent: Ask) -> Questions:
     """Lease items: first those the person holds already, then new ones, the most informative first."""
     if sent.instead:
-        here.desk.release(who, sent.instead)
-    tasks = here.desk.next(who, size=sent.size)
+        here.session.release(who, sent.instead)
+    tasks = here.session.next(who, size=sent.size)
     closed = _closed(here, who, tasks)
-    return Questions(tasks=[_question(here, task) for task in tasks], closed=closed, round=here.desk.round)
+    return Questions(tasks=[_question(here, task) for task in tasks], closed=closed, round=here.session.round)
 
 
 @router.post("/renew", responses=refusals(400, 401, 422, 503), summary="Still there")
 def renew(here: Here, who: Who, sent: Leases) -> Held:
     """Keep leases that are in use. Answers with those that are still held."""
-    return Held(held=here.desk.renew(who, sent.tokens))
+    return Held(held=here.session.renew(who, sent.tokens))
 
 
 @router.post("/release", status_code=204, responses=refusals(400, 401, 422, 503), summary="Give items back")
 def release(here: Here, who: Who, sent: Leases) -> None:
     """Somebody else may have them at once."""
-    here.desk.release(who, sent.tokens)
+    here.session.release(who, sent.tokens)
 
 
 @router.post("/answers", responses=refusals(400, 401, 404, 409, 422, 503), summary="Label an item")
@@ -270,7 +270,7 @@ def answer(here: Here, who: Who, sent: Labelled) -> Stored:
     item = _known(here, sent.item)
     with conflicts():
         return _stored(
-            here.desk.answer(
+            here.session.answer(
                 who, item, sent.label, key=sent.key, token=sent.token, seconds=sent.seconds, rules=sent.rules
             )
         )
@@ -285,20 +285,20 @@ def answers(
     size: Annotated[int, Query(ge=1, le=100)] = 50,
 ) -> Answers:
     """Those in force, newest first; `before` is the `seq` of one: older ones. A second answer corrects the first."""
-    found = here.desk.latest(who, size=size + 1, before=before)
+    found = here.session.latest(who, size=size + 1, before=before)
     return Answers(answers=[_given(here.pool, said) for said in found[:size]], more=len(found) > size)
 
 
 @router.post("/given", responses=refusals(400, 401, 422, 503), summary="Whose tokens these are")
 def given(here: Here, who: Who, sent: Leases) -> Held:
     """Those of the tokens that this project ever gave to the person: so a browser knows which answers are for it."""
-    return Held(held=here.desk.gave(who, sent.tokens))
+    return Held(held=here.session.gave(who, sent.tokens))
 
 
 @router.get("/item", responses=refusals(401, 404, 422, 503), summary="An item, to look at it again")
 def item(here: Here, who: Who, *, item: Annotated[Item, Query()]) -> Shown:
     """Nothing is leased: answering it corrects what one has said."""
-    found = here.desk.labels().get(_known(here, item))
+    found = here.session.labels().get(_known(here, item))
     votes = {} if found is None else dict(found.votes)
     mine = votes.pop(who, None)
     return Shown(item=item, card=here.pool.card(item), labels=len(votes), label=None if mine is None else str(mine))
@@ -309,14 +309,14 @@ def skip(here: Here, who: Who, sent: Skipped) -> Stored:
     """The person is not asked about it again; others may be."""
     item = _known(here, sent.item)
     with conflicts():
-        return _stored(here.desk.skip(who, item, sent.reason, key=sent.key, token=sent.token))
+        return _stored(here.session.skip(who, item, sent.reason, key=sent.key, token=sent.token))
 
 
 @router.post("/undo", responses=refusals(400, 401, 409, 422, 503), summary="Take the last answer back")
 def undo(here: Here, who: Who, sent: Undo) -> Undid:
     """The person's own last label or skip. Nothing is deleted: taking back is stored too."""
     with conflicts():
-        undone = here.desk.undo(who, key=sent.key)
+        undone = here.session.undo(who, key=sent.key)
     if undone is None:
         return Undid(undone=None, task=None)
     was, label = undone.answer, undone.answer.label
@@ -327,7 +327,7 @@ def undo(here: Here, who: Who, sent: Undo) -> Undid:
 @router.get("/rules", responses=refusals(401, 503), summary="The classes and the other rules")
 def rules(here: Here, who: Who) -> RulesNow:
     """As they are now."""
-    return _rules(here.desk.rules)
+    return _rules(here.session.rules)
 
 
 @router.patch("/rules", responses=refusals(400, 401, 409, 422, 503), summary="Change classes, budget, labels per item")
@@ -342,13 +342,13 @@ def change_rules(here: Here, who: Who, sent: RulesChange) -> RulesNow:
     if "labels_per_item" in sent.model_fields_set:
         changes["labels_per_item"] = sent.labels_per_item
     with conflicts():
-        return _rules(changed_rules(here.desk, who, changes))
+        return _rules(changed_rules(here.session, who, changes))
 
 
 @router.get("/progress", responses=refusals(401, 503), summary="How it goes")
 def progress(here: Here, who: Who) -> Progressing:
     """Counts, pace, people, the rounds of the model with their estimates, agreement, advice."""
-    return Progressing(**_jsonable(here.desk.progress()), status=_jsonable(here.live.status()))
+    return Progressing(**_jsonable(here.session.progress()), status=_jsonable(here.live.status()))
 
 
 @router.get(
@@ -373,11 +373,11 @@ def documentation(request: Request, who: Who) -> JSONResponse:
     return JSONResponse(request.app.openapi())
 
 
-# ---- between the desk's records and what is sent -------------------------------------------------------------------
+# ---- between the session's records and what is sent ----------------------------------------------------------------
 
 
 def _closed(here: Service, who: str, tasks: list[Task]) -> str | None:
-    return None if tasks else here.desk.closed(who=who)
+    return None if tasks else here.session.closed(who=who)
 
 
 def _known(here: Service, item: str) -> str:
@@ -386,11 +386,11 @@ def _known(here: Service, item: str) -> str:
     return item
 
 
-def changed_rules(desk: Desk, who: str, changes: Changes) -> Rules:
+def changed_rules(session: Session, who: str, changes: Changes) -> Rules:
     """The rules after some changes, of no more classes than a page can show."""
-    if len({*(changes.get("classes") or desk.rules.classes), *changes.get("added", ())}) > MOST_CLASSES:
+    if len({*(changes.get("classes") or session.rules.classes), *changes.get("added", ())}) > MOST_CLASSES:
         raise ValueError(f"a project may have at most {MOST_CLASSES} classes.")
-    return desk.set_rules(who, **changes)
+    return session.set_rules(who, **changes)
 
 
 def _question(here: Service, task: Task) -> Question:

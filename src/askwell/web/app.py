@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from askwell.desk import Desk
+from askwell.session import Session
 from askwell.store import StoreError
 from askwell.web import api, pages
 from askwell.web.live import Live
@@ -28,7 +28,7 @@ on the server's disk.
 
 
 def create_app(
-    desk: Desk,
+    session: Session,
     items: Shows,
     *,
     title: str,
@@ -39,31 +39,31 @@ def create_app(
     template: str | None = None,
     sessions: str | Path | None = None,
 ) -> FastAPI:
-    """The labelling page over an open desk, for one server process.
+    """The labelling page over an open session, for one server process.
 
     `items` are shown, `targets` explain why an item was asked. `hosts` are the names under which browsers may reach it
     ("*": any); all but this machine's own need a `token`. `status()` says what the trainer is doing: `training` (a
     bool) and `text`. `template` draws an item in your own way: Jinja, with `id`, `text`, `cells` and `image`. The file
     `sessions`, made if there is none, lets people stay signed in when the server is started again.
 
-    >>> from askwell.desk import Desk
+    >>> from askwell.session import Session
     >>> from askwell.items import Items
     >>> from askwell.store import open_store
     >>> mail = Items("mail", "text", ("a", "b"), ["Win a prize", "See you at noon"])
-    >>> app = create_app(Desk(open_store(None), mail.ids), mail, title="Mail")
+    >>> app = create_app(Session(open_store(None), mail.ids), mail, title="Mail")
     >>> app.title
     'Mail'
-    >>> create_app(Desk(open_store(None), mail.ids), mail, title="Mail", hosts=["0.0.0.0"])
+    >>> create_app(Session(open_store(None), mail.ids), mail, title="Mail", hosts=["0.0.0.0"])
     Traceback (most recent call last):
     ValueError: a page that others can reach (0.0.0.0) needs a token, but token is None. ...
     """
     names = check_hosts(hosts, token)
     service = Service(
-        desk=desk,
+        session=session,
         pool=Viewer(items, of="pool", template=template),
         targets=None if targets is None else Viewer(targets, of="targets"),
         title=title,
-        live=Live(desk, status=status),
+        live=Live(session, status=status),
         sessions=Sessions(token=token, file=None if sessions is None else Path(sessions)),
     )
     app = FastAPI(title=title, description=ABOUT, docs_url=None, redoc_url=None, openapi_url=None)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
-from askwell.desk import Desk, Progress
-from askwell.desk.progress import has_model
+from askwell.session import Progress, Session
+from askwell.session.progress import has_model
 
 __all__ = ["Live", "Panel", "curve_points", "in_hours", "panel"]
 
@@ -39,10 +39,10 @@ class Panel:
 
 @final
 class Live:
-    """The progress of a desk and the state of its trainer."""
+    """The progress of a session and the state of its trainer."""
 
-    def __init__(self, desk: Desk, *, status: Status | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._desk, self._status, self._clock = desk, status, clock
+    def __init__(self, session: Session, *, status: Status | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._status, self._clock = session, status, clock
         self._lock = threading.Lock()
         self._kept: tuple[float, Panel] | None = None
 
@@ -55,7 +55,7 @@ class Live:
         with self._lock:
             now = self._clock()
             if self._kept is None or now - self._kept[0] > FRESH:
-                self._kept = (now, panel(self._desk.progress(), self.status()))
+                self._kept = (now, panel(self._session.progress(), self.status()))
             return self._kept[1]
 
 

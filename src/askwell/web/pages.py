@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from askwell.desk.rules import Changes
+from askwell.session.rules import Changes
 from askwell.web.api import changed_rules
 from askwell.web.service import Here, Name, Service, Who, line, refusals
 
@@ -31,7 +31,7 @@ def page(request: Request, here: Here) -> HTMLResponse:
     if who is None:
         return _door(here, 401)
     needs_token = here.sessions.needs_token
-    return _drawn("label.html", title=here.title, who=who, project=here.desk.project, needs_token=needs_token)
+    return _drawn("label.html", title=here.title, who=who, project=here.session.project, needs_token=needs_token)
 
 
 @router.post(
@@ -126,12 +126,12 @@ def _door(here: Service, status: int, *, name: str = "", wrong: str = "") -> HTM
 
 def _changed(here: Service, who: str, changes: Changes) -> HTMLResponse:
     try:
-        changed_rules(here.desk, who, changes)
+        changed_rules(here.session, who, changes)
     except ValueError as fault:
         return _class_list(here, wrong=str(fault))
     return _class_list(here)
 
 
 def _class_list(here: Service, *, wrong: str = "") -> HTMLResponse:
-    progress = here.desk.progress()
-    return _drawn("classes.html", rules=here.desk.rules, used=progress.classes, labels=progress.labels, wrong=wrong)
+    progress = here.session.progress()
+    return _drawn("classes.html", rules=here.session.rules, used=progress.classes, labels=progress.labels, wrong=wrong)

@@ -1,4 +1,4 @@
-"""What the routes share: the desk, the items as cards, who is signed in, and how refusals look."""
+"""What the routes share: the session, the items as cards, who is signed in, and how refusals look."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, StringConstraints
 
-from askwell.desk import Desk
+from askwell.session import Session
 from askwell.web.live import Live
 from askwell.web.security import SESSION, Sessions, Tries
 from askwell.web.view import Viewer
@@ -64,7 +64,7 @@ def refusals(*statuses: int, drawn: Collection[int] = ()) -> dict[int | str, dic
 
 @contextmanager
 def conflicts() -> Iterator[None]:
-    """What the desk refuses is a conflict with what it knows; its words say what to do."""
+    """What the session refuses is a conflict with what it knows; its words say what to do."""
     try:
         yield
     except ValueError as fault:
@@ -76,7 +76,7 @@ def conflicts() -> Iterator[None]:
 class Service:
     """One open project as the routes see it."""
 
-    desk: Desk
+    session: Session
     pool: Viewer
     targets: Viewer | None
     title: str
