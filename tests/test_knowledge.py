@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from light_model import LightModel
 
+from askwell.data.pool import as_pool
 from askwell.knowledge import first_questions, learn
-from askwell.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
 from askwell.targets import from_pool, given

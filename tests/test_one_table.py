@@ -9,13 +9,11 @@ from click.testing import CliRunner
 
 from askwell import Learner
 from askwell.cli import main
-from askwell.items import open_items
+from askwell.data import BadRows, encoded, labelled, open_items, open_rows, read_table
+from askwell.data.pool import as_pool
 from askwell.models.forest import forest
-from askwell.pool import as_pool
 from askwell.project import open_project
-from askwell.rows import BadRows, open_rows
 from askwell.seeds import rng_for
-from askwell.tables import encoded, labelled, read_table
 
 # A mark, semicolons with decimal commas, quoted line breaks, empty lines, codes, blanks, and words that may be gaps.
 HEADER = 'key;"x; or y";size;code;town;gap;kind'

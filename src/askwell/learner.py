@@ -10,13 +10,13 @@ import numpy as np
 
 from askwell.acquisition import as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
+from askwell.data.pool import as_pool
 from askwell.engines import as_engine
 from askwell.information.draws import signal
 from askwell.knowledge import Explanation, Knowledge, first_questions, is_start, learn
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict
-from askwell.pool import as_pool
 from askwell.scoring import Question
 from askwell.seeds import rng_for
 from askwell.selection import as_batch

@@ -12,8 +12,8 @@ import sys
 import time
 
 from askwell.bridge import Bridge, LabelStudio, UnreachableError
+from askwell.data import Items
 from askwell.desk import Desk
-from askwell.items import Items
 from askwell.store import open_store
 
 

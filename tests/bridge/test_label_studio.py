@@ -16,8 +16,8 @@ from studio import TOKENS
 from askwell.bridge import Bridge, LabelStudio, RefusedError, UnreachableError
 from askwell.bridge.bookkeeping import Books
 from askwell.bridge.label_studio import HOLD
+from askwell.data import open_items
 from askwell.desk import Desk, Suggested
-from askwell.items import open_items
 from askwell.project.beginning import init_project
 from askwell.project.folder import open_project
 from askwell.store import open_store

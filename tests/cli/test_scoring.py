@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from askwell.cli import main
+from askwell.data import open_rows
 from askwell.models.forest import forest
-from askwell.rows import open_rows
 from askwell.scoring import Question, best_items
 from askwell.seeds import rng_for
 

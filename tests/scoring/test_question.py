@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from askwell.data import open_rows
 from askwell.models.linear import LinearModel
-from askwell.rows import open_rows
 from askwell.scoring import Question
 from askwell.scoring import question as asking
 from askwell.scoring.question import Clock

@@ -13,8 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 from labelling_server import free_port
 
+from askwell.data import Items
 from askwell.desk import Desk
-from askwell.items import Items
 from askwell.store import open_store
 from askwell.web import create_app
 

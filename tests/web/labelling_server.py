@@ -14,8 +14,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from askwell.data import Items
 from askwell.desk import Desk
-from askwell.items import Items
 from askwell.store import open_store
 
 FAMILIES = {"maths": (math, statistics), "files": (os, shutil), "network": (socket, urllib.request)}

@@ -14,8 +14,8 @@ from hypothesis.errors import Unsatisfiable
 from PIL import Image
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
+from askwell.data import Items, open_items
 from askwell.desk import Desk, Suggested
-from askwell.items import Items, open_items
 from askwell.store import open_store
 from askwell.web import api, create_app
 from askwell.web.api import changed_rules

@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from labelling_server import free_port
 
+from askwell.data import Items, open_items
 from askwell.desk import Desk, Suggested
-from askwell.items import Items, open_items
 from askwell.store import open_store
 from askwell.web import create_app
 

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
 
+from askwell.data import Kind
 from askwell.desk import Rules
-from askwell.items import Kind
 
 __all__ = ["CHOICES", "label_config", "prediction", "with_classes"]
 

@@ -19,9 +19,9 @@ from askwell.bridge.client import TASKS_AT_ONCE, LabelStudio, RefusedError, Unre
 from askwell.bridge.label_config import label_config, with_classes
 from askwell.bridge.passes import SAMPLING, Pass, warnings_about
 from askwell.bridge.ranking import Ranking, ranking_of
+from askwell.data import Items, ShownImage, ShownText
 from askwell.desk import Desk
 from askwell.desk import Task as Question
-from askwell.items import Items, ShownImage, ShownText
 from askwell.store.records import Record, Store
 from askwell.store.run import text_of
 

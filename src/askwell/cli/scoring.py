@@ -12,7 +12,7 @@ from askwell.acquisition import checked_class_weights, weighted
 from askwell.cli.manners import by_class, command, plainly, whole_number
 
 if TYPE_CHECKING:
-    from askwell.tables import Table
+    from askwell.data import Table
 
 __all__ = ["score"]
 
@@ -84,11 +84,10 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
 
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     """The pool's rows, and the question what is worth asking of them."""
+    from askwell.data import label_column, open_rows, read_table
     from askwell.models.names import model_named
-    from askwell.rows import open_rows
     from askwell.scoring import Question
     from askwell.seeds import rng_for
-    from askwell.tables import label_column, read_table
 
     columns = None if asked["columns"] is None else [name.strip() for name in asked["columns"].split(",")]
     rows = open_rows(pool, columns=columns, id=asked["id"], skip_bad=asked["skip_bad"])
@@ -117,7 +116,7 @@ def _some(rows: Any, most: int) -> np.ndarray:
 
 def _numbers(table: "Table", name: str) -> np.ndarray:
     """A column of the labelled table, which must be of numbers as the pool's is."""
-    from askwell.rows.rows import TEXTS
+    from askwell.data.rows import TEXTS
 
     values = table.column(name)
     if isinstance(values, list):

@@ -16,10 +16,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, final
 
+from askwell.data import Items, ShownImage, ShownRow, ShownText
+from askwell.data.table import cell_text, listed
 from askwell.desk import Rules
 from askwell.desk.rules import Revision, most_frequent
 from askwell.desk.state import DeskState
-from askwell.items import Items, ShownImage, ShownRow, ShownText
 from askwell.project.folder import Project
 from askwell.project.formats import (
     Format,
@@ -34,7 +35,6 @@ from askwell.project.formats import (
 )
 from askwell.store.records import Record, contents
 from askwell.store.run import text_of
-from askwell.tables.table import cell_text, listed
 
 __all__ = ["Report", "Row", "export_labels", "import_labels"]
 

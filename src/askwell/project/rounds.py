@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from askwell.data.pool import as_pool
 from askwell.desk import Desk, Suggested
 from askwell.models import as_model
 from askwell.models.protocol import Posterior
-from askwell.pool import as_pool
 from askwell.project.advice import forecast, points_of, stop_advice
 from askwell.project.estimate import judging_order
 from askwell.project.folder import Project

@@ -13,13 +13,13 @@ import numpy as np
 
 from askwell.acquisition import open_weights
 from askwell.arrays import spans, whole_power
+from askwell.data import Rows
+from askwell.data.pool import Pool, as_pool
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.plain import seconds
 from askwell.information.votes import Votes
 from askwell.models.protocol import Posterior, beliefs, predicted
-from askwell.pool import Pool, as_pool
 from askwell.progress import track
-from askwell.rows import Rows
 from askwell.seeds import mixed, rng_for
 
 __all__ = ["Clock", "Question"]

@@ -9,9 +9,9 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from askwell.data import ShownImage
 from askwell.desk import Answer, Desk, Receipt, Rules, Task
 from askwell.desk.rules import Changes
-from askwell.items import ShownImage
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals
 from askwell.web.view import Card, Viewer
 
