@@ -7,7 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from askwell.data import csv_chunks, read_table
-from askwell.data.csv_chunks import Chunk, chunks, layout, read_column, read_numbers
+from askwell.data.csv_chunks import extents, layout, read_chunk, read_column, read_numbers
+from askwell.data.files import Chunk
+
+
+def chunks(place, start, rows):
+    parts = extents(place, start, rows)
+    return [Chunk(place, "csv", first, stop, 0, count, number) for first, stop, count, number in parts]
 
 
 def write(path, rows, **options):
@@ -36,9 +42,9 @@ def test_chunks_are_the_rows_whatever_is_quoted(tmp_path_factory, rows, size, la
     found = chunks(place, start, size)
     assert [chunk.rows for chunk in found[:-1]] == [size] * (len(found) - 1)
     assert sum(chunk.rows for chunk in found) == len(rows)
-    values = np.concatenate([read_numbers(place, chunk, ["value"]) for chunk in found])
+    values = np.concatenate([read_numbers(chunk, ["value"]) for chunk in found])
     assert values[:, 0].tolist() == [value for _, value in rows]
-    texts = [text for chunk in found for text in read_column(place, chunk, "name")]
+    texts = [text for chunk in found for text in read_column(chunk, "name")]
     assert texts == [f"{text}x" for text, _ in rows]
 
 
@@ -62,7 +68,9 @@ def test_missing_values_and_other_delimiters(tmp_path):
     assert ([*columns], form.delimiter) == (["a", "b"], ";")
     (chunk,) = chunks(place, start, 100)
     assert (chunk.rows, chunk.number) == (2, 2)
-    np.testing.assert_array_equal(read_numbers(place, chunk, ["b", "a"]), [[np.nan, 1], [2.5, np.nan]])
+    np.testing.assert_array_equal(read_numbers(chunk, ["b", "a"]), [[np.nan, 1], [2.5, np.nan]])
+    table = read_chunk(chunk, ["b"])
+    assert (table.place(1), table.texts("b")) == ("a.csv:3", ["", "2.5"])
 
 
 LINES = st.lists(st.sampled_from(["1,2", '"3","4"', '"a\n\nb",5', ""]), max_size=20)
@@ -78,7 +86,7 @@ def test_rows_have_the_numbers_they_have_in_a_table(tmp_path_factory, lines, siz
         patch.setattr(csv_chunks, "BLOCK", block)
         found = chunks(str(path), layout(str(path)).start, size)
     assert [chunk.number + row for chunk in found for row in range(chunk.rows)] == [*table.numbers]
-    assert [text for chunk in found for text in read_column(str(path), chunk, "a")] == table.texts("a")
+    assert [text for chunk in found for text in read_column(chunk, "a")] == table.texts("a")
 
 
 def test_a_header_longer_than_a_look(tmp_path, monkeypatch):
@@ -86,7 +94,7 @@ def test_a_header_longer_than_a_look(tmp_path, monkeypatch):
     place = write(tmp_path / "a.csv", [[f"x{number}" for number in range(100)], [*range(100)], [*range(100)]])
     columns, _, start = layout(place)
     assert columns == {f"x{number}": 1 for number in range(100)}
-    assert read_numbers(place, chunks(place, start, 1)[1], ["x99"]).tolist() == [[99]]
+    assert read_numbers(chunks(place, start, 1)[1], ["x99"]).tolist() == [[99]]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,7 @@ def test_a_header_longer_than_a_look(tmp_path, monkeypatch):
 def test_what_is_no_number_is_named(tmp_path, text, said):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(ValueError, match=said):
-        read_numbers(str(tmp_path / "a.csv"), Chunk(4, len(text), 2, 2), ["a", "b"])
+        read_numbers(Chunk(str(tmp_path / "a.csv"), "csv", 4, len(text), 0, 2, 2), ["a", "b"])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ def write(path, text):
 
 
 def picture(path):
-
     path.parent.mkdir(exist_ok=True, parents=True)
     Image.new("RGB", (4, 3), "red").save(path)
 

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from askwell.data import parquet_files as parquet
+from askwell.data.files import Chunk
 
 pa = pytest.importorskip("pyarrow")
+
+
+def chunk(file, first, stop):
+    return Chunk(str(file), "parquet", first, stop, 0, 0, 2 * first + 1)
 
 
 @pytest.fixture
@@ -30,13 +35,18 @@ def test_groups_and_widths(place):
 
 
 def test_columns_of_some_groups_in_the_order_asked_for(place):
-    x = parquet.read_groups(place, 1, 3, ["embedding", "yes", "whole"])
+    x = parquet.read_numbers(chunk(place, 1, 3), ["embedding", "yes", "whole"])
     assert x.dtype == np.float32
     np.testing.assert_array_equal(x, [[2, 2.5, 1, 3], [3, 3.5, 0, 4], [4, 4.5, 1, np.nan]])
 
 
+def test_a_table_of_some_groups(place):
+    table = parquet.read_chunk(chunk(place, 1, 3), ["half", "id"])
+    assert ([*table.columns], table.texts("id"), table.place(0)) == (["half", "id"], ["c", "d", "e"], "a.parquet:3")
+
+
 def test_ids(place):
-    assert parquet.read_ids(place, 0, 2, "id") == ["a", "b", "c", "d"]
+    assert parquet.read_column(chunk(place, 0, 2), "id") == ["a", "b", "c", "d"]
 
 
 def test_ids_are_exact_and_can_be_written_again(tmp_path):
@@ -44,7 +54,7 @@ def test_ids_are_exact_and_can_be_written_again(tmp_path):
 
     for column in (pa.array([2**63 + 1, 5], pa.uint64()), pa.array([Decimal(2**53 + 1), Decimal(2**53)])):
         pq.write_table(pa.table({"key": column}), tmp_path / "a.parquet")
-        ids = parquet.read_ids(str(tmp_path / "a.parquet"), 0, 1, "key")
+        ids = parquet.read_column(chunk(tmp_path / "a.parquet", 0, 1), "key")
         assert ids == column.to_pylist()
         again = pq.read_table(pa.BufferReader(parquet.packed({"id": ids})))
         assert again["id"].to_pylist() == ids

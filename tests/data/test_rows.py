@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askwell.data import BadRows, open_rows
+from askwell.data import open_rows
 from askwell.seeds import rng_for
 
 N = 70
@@ -51,7 +51,7 @@ def opened(source, rows=16, **options):
 def test_it_is_the_array(source, x):
     rows = opened(source)
     assert rows.shape == x.shape
-    assert len(rows.shards) > 3
+    assert len(rows.chunks) > 3
     np.testing.assert_array_equal(rows[:], x)
     np.testing.assert_array_equal(rows[10:55], x[10:55])
     np.testing.assert_array_equal(rows[55:10], x[55:10])
@@ -81,75 +81,3 @@ def test_numeric_columns_by_default(tmp_path, x):
 def test_positions_beyond_the_end_are_refused(source):
     with pytest.raises(IndexError, match="0 to 69"):
         opened(source)[np.array([70])]
-
-
-# ---- bad files -----------------------------------------------------------------------------------------------------
-
-
-def broken(path):
-    path.write_bytes(path.read_bytes()[:40])
-
-
-def other_columns(path):
-    write(path, np.ones((4, 2), np.float32))
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [(broken, r"1\.parquet: "), (other_columns, r"1\.parquet has no column 'x2'"), (empty, r"1\.parquet: ")],
-)
-def test_a_bad_file_among_many_is_named_or_left_out(tmp_path, x, spoil, said):
-    for number in range(3):
-        write(tmp_path / f"{number}.parquet", x[:10])
-    spoil(tmp_path / "1.parquet")
-    with pytest.raises(BadRows, match=said + r".*skip_bad"):
-        opened(tmp_path)
-    rows = opened(tmp_path, skip_bad=True)
-    assert rows.shape == (20, 3)
-    (why,) = rows.refused
-    assert "1.parquet" in why
-
-
-def test_missing_numbers_are_named_with_row_group_and_column(tmp_path, x):
-    spoilt = x[:24].copy()
-    spoilt[19, 1] = np.nan
-    write(tmp_path / "a.parquet", spoilt)
-    rows = opened(tmp_path, rows=8)
-    np.testing.assert_array_equal(rows[:16], x[:16])
-    with pytest.raises(BadRows, match=r"a\.parquet, row group 2: row 19 of the pool has no finite number in 'x1'"):
-        rows[16:24]
-
-
-def test_a_file_that_disappears_is_named(tmp_path, x):
-    write(tmp_path / "a.parquet", x)
-    rows = opened(tmp_path)
-    (tmp_path / "a.parquet").unlink()
-    with pytest.raises(BadRows, match=r"a\.parquet, row groups 0 to 1"):
-        rows[0:1]
-
-
-def test_texts_are_no_inputs(tmp_path, x):
-    write(tmp_path / "a.parquet", x)
-    with pytest.raises(BadRows, match=r"the column 'id' holds texts\. .* embeddings"):
-        open_rows(tmp_path / "a.parquet", columns=["id"])
-
-
-def test_texts_of_a_csv_are_left_out_unless_named(tmp_path):
-    (tmp_path / "a.csv").write_text("key;x;t\n a;1,5;one\nNA;2;two\n")
-    rows = open_rows(tmp_path / "a.csv", id="key")
-    assert (rows.columns, rows[:].tolist(), rows.ids([0, 1])) == (("x",), [[1.5], [2.0]], [" a", "NA"])
-    with pytest.raises(BadRows, match="the column 't' holds texts"):
-        open_rows(tmp_path / "a.csv", columns=["x", "t"])
-    (tmp_path / "a.csv").write_text("key,t\na,one\n")
-    with pytest.raises(BadRows, match=r"a\.csv has no column of numbers; its columns are key, t\. .*askwell init"):
-        open_rows(tmp_path / "a.csv")
-
-
-def test_no_rows_at_all(tmp_path, x):
-    write(tmp_path / "a.parquet", x[:0])
-    with pytest.raises(BadRows, match="there are none"):
-        opened(tmp_path)

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from askwell.acquisition import checked_class_weights, weighted
 from askwell.cli.manners import by_class, command, plainly, whole_number
-
-if TYPE_CHECKING:
-    from askwell.data import Table
 
 __all__ = ["score"]
 
@@ -31,7 +28,11 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
 @click.option("--label", required=True, metavar="COLUMN", help="Its column with the labels.")
 @click.option("--targets", metavar="PATH", help="Inputs like those the model will meet.  [default: of the pool]")
 @whole_number("--most-targets", default=100, help="That many of them, evenly spread.")
-@click.option("--columns", metavar="A,B,...", help="What the model sees.  [default: all numeric columns]")
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    help="What the model sees: numbers.  [default: all columns, encoded]",
+)
 @click.option("--id", metavar="COLUMN", help="The pool's column with ids.  [default: rows are counted]")
 @click.option("--model", type=click.Choice(["forest", "linear"]), default="forest", show_default=True)
 @click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="How items are ranked.")
@@ -90,18 +91,12 @@ def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     from askwell.seeds import rng_for
 
     columns = None if asked["columns"] is None else [name.strip() for name in asked["columns"].split(",")]
-    rows = open_rows(pool, columns=columns, id=asked["id"], skip_bad=asked["skip_bad"])
+    rows = open_rows(pool, columns=columns, drop=[asked["label"]], id=asked["id"], skip_bad=asked["skip_bad"])
     table = read_table(asked["labelled"])
-    if rows.width != len(rows.columns):
-        raise ValueError("--columns must be numbers here: an embedding column has no counterpart in a table.")
-    x = np.stack([_numbers(table, name) for name in rows.columns], axis=1)
-    if not np.isfinite(x).all():
-        row = int(np.argwhere(~np.isfinite(x))[0, 0])
-        raise ValueError(f"{table.place(row)}: a number is missing. Fill in missing values first.")
     y = label_column(table, asked["label"])
     model = model_named(asked["model"], _some(rows, LIKE))
-    posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
-    near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
+    posterior = model.fit(rows.encode(table), y, rng=rng_for(asked["seed"], 0, "fit"))
+    near = rows if asked["targets"] is None else open_rows(asked["targets"], like=rows)
     targets = _some(near, asked["most_targets"])
     return rows, Question(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
 
@@ -112,20 +107,6 @@ def _some(rows: Any, most: int) -> np.ndarray:
 
     found: np.ndarray = rows[Question(None, rows).some(most)]  # type: ignore[arg-type]
     return found
-
-
-def _numbers(table: "Table", name: str) -> np.ndarray:
-    """A column of the labelled table, which must be of numbers as the pool's is."""
-    from askwell.data.rows import TEXTS
-
-    values = table.column(name)
-    if isinstance(values, list):
-        row = next(row for row, text in enumerate(values) if text is not None)
-        raise ValueError(
-            f"{table.place(row)}: the column {name!r} is numbers in the pool, and must be here, but it holds "
-            f"{values[row][:40]!r}. Name the columns that the model sees: --columns A,B. {TEXTS}"  # type: ignore[index]
-        )
-    return np.asarray(values, np.float32)
 
 
 def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) -> Any:

@@ -12,9 +12,10 @@ from askwell.data.display import Items, Kind, LeftOut, Shown, ShownImage, ShownR
 from askwell.data.encoding import Encoded, encoded
 from askwell.data.items import open_items
 from askwell.data.labelled import Labelled, labelled
+from askwell.data.opening import open_rows
 from askwell.data.pool import Pool, as_pool
 from askwell.data.reading import read_table
-from askwell.data.rows import BadRows, Rows, open_rows
+from askwell.data.rows import BadRows, Rows
 from askwell.data.table import Table, label_column
 
 __all__ = [

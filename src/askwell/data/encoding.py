@@ -9,9 +9,9 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from askwell.data.table import Table, Values, is_missing, listed
+from askwell.data.table import Table, Values, as_texts, is_missing, listed
 
-__all__ = ["MOST_LEVELS", "Encoded", "encoded"]
+__all__ = ["MOST_LEVELS", "Encoded", "Feature", "check_finite", "encoded", "matrix"]
 
 MOST_LEVELS = 50  # of a category; the rarer ones share a column
 FREE_TEXT = 20  # different texts, from which a column in which most of them occur once is taken for names or prose
@@ -55,7 +55,7 @@ class Encoded:
 
     def encode(self, table: Table) -> np.ndarray:
         """Another table's rows in the same features: the same medians, the same levels; an unknown level is other."""
-        return _matrix(table, self.features, self.x.dtype)
+        return matrix(table, self.features, self.x.dtype)
 
 
 def encoded(table: Table, *, columns: Sequence[str] | None = None, drop: Iterable[str] = ()) -> Encoded:
@@ -89,7 +89,7 @@ def encoded(table: Table, *, columns: Sequence[str] | None = None, drop: Iterabl
             + f". {ADVICE}"
         )
     wide = any(np.nanmax(abs(table.column(f.column))) >= 2**24 for f in features if f.kind == "number")  # type: ignore[arg-type]
-    x = _matrix(table, features, np.dtype(np.float64 if wide else np.float32))
+    x = matrix(table, features, np.dtype(np.float64 if wide else np.float32))
     names = tuple(name for feature in features for name in feature.names)
     return Encoded(x, names, _note(table, features, left_out), tuple(features))
 
@@ -125,13 +125,19 @@ def _feature(table: Table, name: str, *, asked: bool) -> Feature | str:
     return Feature(name, "level", names + (f"{name}=(other)",) * other, levels=tuple(levels), other=other)
 
 
-def _number_feature(table: Table, name: str, values: np.ndarray, missing: np.ndarray, *, asked: bool) -> Feature | str:
-    if values.dtype.kind == "f" and np.isinf(values).any():
+def check_finite(table: Table, name: str) -> None:
+    """No number of a column is infinite."""
+    values = table.column(name)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0])
         raise ValueError(
             f"{table.place(row)}: the column {name!r} holds an infinite number here. "
             "Leave the cell empty if it is unknown, write a large number, or drop the column."
         )
+
+
+def _number_feature(table: Table, name: str, values: np.ndarray, missing: np.ndarray, *, asked: bool) -> Feature | str:
+    check_finite(table, name)
     present = values[~missing]
     if not asked and not missing.any() and (present == present[0]).all():
         return "one value only"
@@ -178,8 +184,8 @@ def _number(text: str) -> float | None:
 # ---- all columns ----
 
 
-def _matrix(table: Table, features: Sequence[Feature], dtype: np.dtype[Any]) -> np.ndarray:
-    """`[n, d]`, filled column by column."""
+def matrix(table: Table, features: Sequence[Feature], dtype: np.dtype[Any]) -> np.ndarray:
+    """The rows of a table in these features `[n, d]`, filled column by column."""
     x = np.zeros((table.rows, sum(len(feature.names) for feature in features)), dtype)
     start = 0
     for feature in features:
@@ -220,13 +226,7 @@ def _numbers(table: Table, feature: Feature, values: Values) -> np.ndarray:
 def _fill_levels(part: np.ndarray, feature: Feature, table: Table) -> None:
     places = {level: place for place, level in enumerate(feature.levels)}
     other = len(feature.levels) if feature.other else -1
-    values = table.column(feature.column)
-    texts: list[str | None]
-    if isinstance(values, list):
-        texts = values
-    else:  # numbers only, where the first table had others too: they are known by how they are written
-        cells = zip(table.texts(feature.column), is_missing(values), strict=True)
-        texts = [None if missing else text.strip() for text, missing in cells]
+    texts = as_texts(table, feature.column)  # also of numbers only, where the first table had others too
     columns = np.fromiter((places.get(text, other) for text in texts), np.intp, len(texts))
     known = np.flatnonzero(columns >= 0)
     part[known, columns[known]] = 1

@@ -1,13 +1,47 @@
-"""Where files are: paths, folders, globs, and URLs of whatever fsspec knows (s3://, gs://, https://, memory://)."""
+"""Where files are: paths, folders, globs, and URLs of whatever fsspec knows (s3://, gs://, https://, memory://).
+
+And what a chunk of one of them is: some rows that are read together.
+"""
 
 import glob
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, NamedTuple, final
 
-__all__ = ["files_of", "is_url", "opened"]
+import numpy as np
+
+__all__ = ["Chunk", "files_of", "is_url", "opened", "saved_array"]
 
 KINDS = (".parquet", ".pq", ".csv", ".tsv", ".npy")
+
+
+@final
+class Chunk(NamedTuple):
+    """Some rows of a file that follow each other without an empty line between them."""
+
+    file: str  # its path or URL
+    kind: Literal["parquet", "csv", "npy"]
+    first: int  # row group, byte or row
+    stop: int
+    start: int  # its first row, counted over all files
+    rows: int
+    number: int  # of its first row, as the file counts them
+
+    @property
+    def source(self) -> str:
+        """The file's name."""
+        return Path(self.file).name
+
+    @property
+    def name(self) -> str:
+        """For messages: the file, and which part of it.
+
+        >>> Chunk("a/b.parquet", "parquet", 2, 4, 0, 100, 1).name
+        'b.parquet, row groups 2 to 3'
+        """
+        unit = {"parquet": "row group", "csv": "byte", "npy": "row"}[self.kind]
+        part = f"{unit} {self.first}" if self.stop == self.first + 1 else f"{unit}s {self.first} to {self.stop - 1}"
+        return f"{self.source}, {part}"
 
 
 def is_url(place: str) -> bool:
@@ -41,6 +75,19 @@ def opened(place: str) -> BinaryIO:
         return open(place, "rb")
     file: BinaryIO = _fsspec().open(place, "rb").open()
     return file
+
+
+def saved_array(file: str | Path) -> np.ndarray:
+    """The array in a .npy file, not yet in memory."""
+    try:
+        x = np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {str(file)!r}.") from None
+    except Exception as error:  # the header is parsed as Python, and a damaged one fails in many ways
+        raise ValueError(f"{Path(file).name} is not a whole NumPy array of numbers or texts: {error}") from None
+    if not isinstance(x, np.ndarray) or x.size == 0:
+        raise ValueError(f"{Path(file).name} must be one array that is not empty.")
+    return x
 
 
 def _local(place: str) -> list[str]:

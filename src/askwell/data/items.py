@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from askwell.data.display import Items, Kind, LeftOut
+from askwell.data.files import saved_array
 from askwell.data.pictures import SUFFIXES, inside, media_type
 from askwell.data.reading import read_table
 from askwell.data.table import Cells, Table, is_missing, some_rows
@@ -198,14 +199,7 @@ def _first(reported: Sequence[Any]) -> str:
 
 def _array(file: Path, kind: Kind | None) -> Items:
     """A saved array: rows of numbers, or a list of texts. Positions are the ids, from 0, as NumPy counts."""
-    try:
-        values = np.load(file, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {str(file)!r}.") from None
-    except Exception as fault:  # the header is parsed as Python, and a damaged one fails in many ways
-        raise ValueError(f"{file.name} is not a whole NumPy array of numbers or texts: {fault}") from None
-    if not isinstance(values, np.ndarray) or values.size == 0:
-        raise ValueError(f"{file.name} must be one array that is not empty.")
+    values = saved_array(file)
     ids = tuple(map(str, range(len(values)))) if values.ndim else ()
     if values.ndim == 1 and values.dtype.kind == "U" and kind in (None, "text"):
         texts = [str(text) for text in values]

@@ -2,24 +2,28 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from askwell.data.columns import Column, joined, numbers_column, texts_column
+from askwell.data.files import Chunk, is_url, opened
 from askwell.data.table import Table, cell_text, listed, typed
 
-__all__ = ["Source", "groups", "packed", "read_groups", "read_ids", "read_parquet"]
-
-Source: TypeAlias = str | Path | BinaryIO
+__all__ = ["groups", "packed", "read_chunk", "read_column", "read_content", "read_numbers", "read_parquet"]
 
 
 def read_parquet(path: Path) -> Table:
     """The table in a file. Rows are counted from 1."""
+    return _table(path.name, read_content(path), 1)
+
+
+def read_content(path: Path) -> Any:
+    """What is in a file, as Arrow has it."""
     from pyarrow import ArrowException
 
     try:
-        with _opened(path) as file:
+        with _opened(str(path)) as file:
             content = file.read()
     except (ArrowException, OSError) as fault:
         raise ValueError(f"{path.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
@@ -29,25 +33,36 @@ def read_parquet(path: Path) -> Table:
         raise ValueError(f"{path.name}: columns must have different names, but {listed(twice)} occurs more than once.")
     if not names or not content.num_rows:
         raise ValueError(f"{path.name} has no rows. Is this the right file?")
-    columns = {name: _values(column) for name, column in zip(names, content.columns, strict=True)}
-    return joined(path.name, columns, range(1, content.num_rows + 1))
+    return content
 
 
-def groups(source: Source) -> tuple[list[int], dict[str, int]]:
+def _table(source: str, content: Any, first: int) -> Table:
+    columns = {name: _values(column) for name, column in zip(content.column_names, content.columns, strict=True)}
+    return joined(source, columns, range(first, content.num_rows + first))
+
+
+def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Table:
+    """These columns of some row groups as a table."""
+    with _opened(chunk.file) as file:
+        content = file.read_row_groups(range(chunk.first, chunk.stop), columns=list(columns))
+        return _table(chunk.source, content.select(list(columns)), chunk.number)
+
+
+def groups(file_name: str) -> tuple[list[int], dict[str, int]]:
     """(rows of each row group, width of each column that can be an input) of a file, from its footer.
 
-    Numbers and truth values have a width of 1, a list of fixed size its size (an embedding), anything else 0.
+    Numbers and booleans have a width of 1, a list of fixed size its size (an embedding), anything else 0.
     """
-    with _opened(source) as file:
+    with _opened(file_name) as file:
         meta = file.metadata
         rows = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
         return rows, {field.name: _width(field.type) for field in file.schema_arrow}
 
 
-def read_groups(source: Source, first: int, stop: int, columns: Sequence[str]) -> np.ndarray:
+def read_numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
     """The columns of some row groups, float32 `[n, d]`; missing values are NaN."""
-    with _opened(source) as file:
-        table = file.read_row_groups(range(first, stop), columns=list(columns), use_threads=False)
+    with _opened(chunk.file) as file:
+        table = file.read_row_groups(range(chunk.first, chunk.stop), columns=list(columns), use_threads=False)
         widths = [_width(table.schema.field(name).type) for name in columns]
         found = [_numbers(table.column(name), width) for name, width in zip(columns, widths, strict=True)]
         if max(widths) == 1:  # two copies in long runs: fewer misses, and fewer waits for other threads, than columns
@@ -55,11 +70,12 @@ def read_groups(source: Source, first: int, stop: int, columns: Sequence[str]) -
         return np.concatenate(found, axis=1)
 
 
-def read_ids(source: Source, first: int, stop: int, column: str) -> list[Any]:
+def read_column(chunk: Chunk, column: str) -> list[Any]:
     """A column of some row groups, as Python values."""
-    with _opened(source) as file:
-        found: list[Any] = file.read_row_groups(range(first, stop), columns=[column]).column(0).to_pylist()
-        return found
+    with _opened(chunk.file) as file:
+        content = file.read_row_groups(range(chunk.first, chunk.stop), columns=[column])
+        values: list[Any] = content.column(0).to_pylist()
+        return values
 
 
 def packed(columns: dict[str, Any]) -> bytes:
@@ -72,11 +88,12 @@ def packed(columns: dict[str, Any]) -> bytes:
     return found
 
 
-def _opened(source: Source) -> Any:
+def _opened(file: str) -> Any:
     from pyarrow import parquet
 
-    on_disk = isinstance(source, str | Path)
-    return parquet.ParquetFile(source, pre_buffer=not on_disk)  # from a disk it only copies once more
+    if is_url(file):
+        return parquet.ParquetFile(opened(file), pre_buffer=True)
+    return parquet.ParquetFile(file, pre_buffer=False)  # from a disk it only copies once more
 
 
 # ---- columns ----

@@ -14,9 +14,10 @@ import numpy as np
 
 from askwell.arrays import check_table, count, plain, take
 from askwell.data.encoding import encoded
-from askwell.data.files import is_url
+from askwell.data.files import is_url, saved_array
+from askwell.data.opening import open_rows
 from askwell.data.reading import read_table
-from askwell.data.rows import Rows, open_rows
+from askwell.data.rows import Rows
 
 __all__ = ["Pool", "as_pool", "plain"]
 
@@ -58,7 +59,7 @@ class Pool:
 def as_pool(pool: Any, *, ids: Iterable[Any] | None = None) -> Pool:
     """A pool over an array, a data frame, a list of inputs, a dict of arrays, or the path of a table or a saved array.
 
-    A folder, a glob or a URL is a pool that stays in its files (`askwell.data.rows.open_rows`). Ids are `ids`, else the
+    A folder, a glob or a URL is a pool that stays in its files (`askwell.data.open_rows`). Ids are `ids`, else the
     frame's index, else row numbers: those of a table in a file are the numbers that the file gives them, as everywhere
     (a CSV's first row of values is 2), all others count from 0. They must all be different.
     """
@@ -126,6 +127,6 @@ def _opened(path: str | Path) -> tuple[Any, Sequence[int] | None]:
     if not file.exists():
         raise ValueError(f"pool must be the path of a file, but {str(path)!r} does not exist.")
     if file.suffix == ".npy":
-        return np.load(file, mmap_mode="r", allow_pickle=False), None
+        return saved_array(file), None
     table = read_table(file)
     return encoded(table).x, table.numbers

@@ -10,7 +10,19 @@ import numpy as np
 
 from askwell.arrays import take
 
-__all__ = ["Cells", "Table", "Values", "cell_text", "is_missing", "label_column", "listed", "some_rows", "typed"]
+__all__ = [
+    "Cells",
+    "Table",
+    "Values",
+    "as_texts",
+    "cell_text",
+    "is_missing",
+    "label_column",
+    "listed",
+    "some_rows",
+    "stacked",
+    "typed",
+]
 
 Values: TypeAlias = np.ndarray | list[str | None]
 """A column: int64, float64 (NaN where a value is missing) or bool numbers, or texts (None where one is missing)."""
@@ -134,6 +146,36 @@ def some_rows(table: Table, rows: np.ndarray) -> Table:
     numbers = np.asarray(table.numbers)[rows].tolist()
     ids = None if table.ids is None else tuple(take(list(table.ids), rows))
     return Table(table.source, some(table.columns), numbers, ids, some(table.written))
+
+
+def stacked(tables: Sequence[Table]) -> Table:
+    """The rows of several tables with the same columns, one after the other: numbers where all have numbers.
+
+    >>> a, b = Table("a.csv", {"x": np.array([1, 2])}, [2, 3]), Table("a.csv", {"x": ["b"]}, [9])
+    >>> stacked([a, b]).columns, stacked([a, b]).numbers
+    ({'x': ['1', '2', 'b']}, [2, 3, 9])
+    """
+    if len(tables) == 1:
+        return tables[0]
+    columns = {name: _joined_values(tables, name) for name in tables[0].columns}
+    sources = [*dict.fromkeys(table.source for table in tables)]
+    return Table(listed(sources, most=1), columns, [number for table in tables for number in table.numbers])
+
+
+def _joined_values(tables: Sequence[Table], name: str) -> Values:
+    numbers = [values for table in tables if isinstance(values := table.column(name), np.ndarray)]
+    if len(numbers) == len(tables):
+        return np.concatenate(numbers)
+    return [text for table in tables for text in as_texts(table, name)]
+
+
+def as_texts(table: Table, name: str) -> list[str | None]:
+    """A column as texts without the blanks around them, None where one is missing; numbers as they are written."""
+    values = table.column(name)
+    if isinstance(values, list):
+        return values
+    cells = zip(table.texts(name), is_missing(values), strict=True)
+    return [None if missing else text.strip() for text, missing in cells]
 
 
 def _taken(values: Any, rows: np.ndarray) -> Any:

@@ -78,7 +78,7 @@ def fingerprint(question: Question) -> str:
     for probs in (question.target_probs, question.predict(question.some(LOOKED_AT))):
         found.update(np.ascontiguousarray(probs).tobytes() if probs is not None else b"none")
     x = question.items.x
-    found.update(repr([tuple(shard) for shard in x.shards] if isinstance(x, Rows) else len(question.items)).encode())
+    found.update(repr([tuple(chunk) for chunk in x.chunks] if isinstance(x, Rows) else len(question.items)).encode())
     if question.positions is not None:
         found.update(question.asked.tobytes())
     return found.hexdigest()[:16]

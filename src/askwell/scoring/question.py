@@ -148,7 +148,7 @@ class Question:
         x = self.items.x
         if not isinstance(x, Rows):
             return list(spans(len(self), PIECE))
-        cuts = [*(shard.start for shard in x.shards), len(x)]
+        cuts = [*(chunk.start for chunk in x.chunks), len(x)]
         if self.positions is not None:
             cuts = np.searchsorted(self.asked, cuts).tolist()
         return [slice(start, stop) for start, stop in pairwise(cuts) if stop > start]
