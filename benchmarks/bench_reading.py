@@ -56,7 +56,7 @@ def both(path: str) -> dict[str, Any]:
     """Both readers in turn, in a warm process."""
     import pandas
 
-    from askwell.tables import read_table
+    from askwell.data import read_table
 
     read_table(path), pandas.read_csv(path)
     return interleaved(lambda: read_table(path), lambda: pandas.read_csv(path), repeats=7)
@@ -75,7 +75,7 @@ def _whole(folder: Path) -> Row:
 
 def once(path: str) -> dict[str, float]:
     """One table in a process that has read none."""
-    from askwell.tables import read_table
+    from askwell.data import read_table
 
     cpu = time.process_time()
     read_table(path)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from askwell.rows import open_rows
+from askwell.data import open_rows
 from askwell.scoring import Report, Search, best_items
 from askwell.seeds import rng_for
 from benchmarks.measure import MIB, ROOT, Row, row

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from askwell.data.pool import as_pool
 from askwell.estimate.stopping import MORE, Point, forecast, stop_advice
 from askwell.models import as_model
 from askwell.models.linear import LinearModel
-from askwell.pool import as_pool
 from askwell.project.planning import Plan, plan_round
 from askwell.seeds import rng_for
 from askwell.targets import given

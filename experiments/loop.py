@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 import askwell
-from askwell.pool import as_pool
+from askwell.data.pool import as_pool
 from askwell.seeds import rng_for
 from askwell.selection.embedding import spread_out
 from askwell.targets import Inputs, Sample, Targets

@@ -14,7 +14,7 @@ import numpy as np
 
 import askwell
 from askwell.acquire import first_questions
-from askwell.pool import Pool, as_pool
+from askwell.data.pool import Pool, as_pool
 from askwell.seeds import rng_for
 from askwell.targets import from_pool, given
 from experiments.figure import Figure, Setting, Terms

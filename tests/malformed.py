@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from askwell.items import ShownText, open_items
+from askwell.data import ShownText, open_items
 
 WORDS = [
     "offer",

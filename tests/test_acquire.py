@@ -7,7 +7,7 @@ import pytest
 from light_model import LightModel
 
 from askwell.acquire import first_questions, new_round
-from askwell.pool import as_pool
+from askwell.data.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
 from askwell.targets import from_pool, given

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,13 +10,11 @@ from click.testing import CliRunner
 
 from askwell import Learner
 from askwell.cli import main
-from askwell.items import open_items
+from askwell.data import BadRows, encoded, labelled, open_items, open_rows, read_table
+from askwell.data.pool import as_pool
 from askwell.models.forest import forest
-from askwell.pool import as_pool
 from askwell.project import open_project
-from askwell.rows import BadRows, open_rows
 from askwell.seeds import rng_for
-from askwell.tables import encoded, labelled, read_table
 
 # A mark, semicolons with decimal commas, quoted line breaks, empty lines, codes, blanks, and words that may be gaps.
 HEADER = 'key;"x; or y";size;code;town;gap;kind'
@@ -38,6 +37,15 @@ def awkward(path, *, key=str, spoil=None, gaps=True):
 
 def run(*words):
     return CliRunner().invoke(main, [*map(str, words)])
+
+
+def doors(path):
+    """One file as a path, as its folder, and as a glob."""
+    folder = path.parent / f"{path.stem} alone"
+    folder.mkdir(exist_ok=True)
+    copy = folder / path.name
+    copy.write_bytes(path.read_bytes())
+    return path, folder, folder / "*.csv"
 
 
 def project(folder, path, *more, targets=None):
@@ -64,10 +72,10 @@ def test_ids(tmp_path, id):
     table = read_table(path, id=id)
     assert [*(table.ids or table.numbers)] == found
     if id is None:
-        assert [*as_pool(path).ids] == found
-        learner = Learner(forest(trees=10), path)
-        assert {*learner.ask(5)} <= {*found}
-        assert as_pool(path).position(16) == 12
+        for door in doors(path):
+            assert [*as_pool(door).ids] == found, door
+            assert as_pool(door).position(16) == 12
+            assert {*Learner(forest(trees=10), door).ask(5)} <= {*found}
     rows = open_rows(path, id=id, columns=["x; or y", "size"], rows=6)
     assert rows.ids(np.arange(N)) == found
     with project(tmp_path / "p", path, *options) as opened:
@@ -96,8 +104,16 @@ def test_columns_types_and_missing_values(tmp_path):
         assert items.table.texts(name) == table.texts(name)
     np.testing.assert_array_equal(as_pool(path).x, encoded(table).x)
     numeric = [name for name, kind in kinds.items() if kind != "text"]
-    rows = open_rows(path, id="key", rows=6)
-    assert [*rows.columns] == [name for name in numeric if name != "key"]
+    assert [name for name in numeric if name != "key"] == ["x; or y", "size", "gap"]
+    for door in [*doors(path), [path]]:
+        for rows in (6, 100):
+            opened = open_rows(door, rows=rows)
+            assert opened.numbers == table.numbers
+            assert [*opened.features] == [*encoded(table).features]
+            np.testing.assert_array_equal(opened[:], encoded(table).x)
+            np.testing.assert_array_equal(opened.encode(table), encoded(table).x)
+    for door in doors(path):
+        np.testing.assert_array_equal(as_pool(door).x[:], encoded(table).x)
     rows = open_rows(path, columns=["x; or y", "size"], rows=6)
     np.testing.assert_array_equal(rows[:], np.stack([table.columns["x; or y"], table.columns["size"]], 1))
     with pytest.raises(BadRows, match=r"row 1 of the pool has no finite number in 'gap' \(a\.csv:3\)"):
@@ -115,17 +131,18 @@ def test_columns_types_and_missing_values(tmp_path):
 def test_refusals(tmp_path, spoil, said):
     path = awkward(tmp_path / "a.csv", spoil=spoil)
     good = awkward(tmp_path / "good.csv")
-    doors = [
+    openers = [
         lambda: read_table(path),
         lambda: open_items(path),
-        lambda: as_pool(path),
-        lambda: Learner(forest(trees=10), path),
+        *(partial(as_pool, door) for door in doors(path)),
+        *(partial(Learner, forest(trees=10), door) for door in doors(path)),
+        *(partial(open_rows, door) for door in doors(path)),
         lambda: labelled(path, label="kind", rng=rng_for(0, 0, "test rows")),
         lambda: open_rows(path, columns=["size"])[:],
     ]
-    for door in doors:
+    for opener in openers:
         with pytest.raises(ValueError, match=r"a\.csv:21") as refusal:
-            door()
+            opener()
         assert said in str(refusal.value)
     for words in [
         ("init", tmp_path / "p", "--pool", path, "--label", "kind"),

@@ -12,10 +12,10 @@ import numpy as np
 
 from askwell.acquisition import Weighted, open_weights, weighted
 from askwell.arrays import take
+from askwell.data.pool import Pool
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.models.inputs import aligned, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
-from askwell.pool import Pool
 from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.scoring.flat import HEAD
 from askwell.seeds import rng_for

@@ -24,6 +24,8 @@ __all__ = [
     "as_numpy",
     "check_alike",
     "check_probs",
+    "check_table",
+    "count",
     "keep_freed_memory",
     "normalised_weights",
     "one_thread_each",
@@ -334,3 +336,43 @@ def _libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def check_table(x: Any, *, name: str = "x") -> None:
+    """Refuse tables that rows cannot be taken of here, with the call that makes one of them that can."""
+    kind = f"{type(x).__module__.partition('.')[0]}.{type(x).__name__}"
+    remedy = _REMEDIES.get(kind)
+    if remedy is not None:
+        raise ValueError(f"{name} must be an array or a data frame of pandas or polars, but it is a {kind}. {remedy}")
+
+
+_REMEDIES = {
+    "polars.LazyFrame": "Try .collect() first.",
+    "pyarrow.Table": "Try .to_pandas(), or polars.from_arrow(table).",
+    "pyarrow.RecordBatch": "Try .to_pandas(), or polars.from_arrow(batch).",
+    "duckdb.DuckDBPyRelation": "Try .df(), or .pl().",
+    "dask.DataFrame": "Try .compute() first.",
+}
+
+
+def count(x: Any) -> int:
+    """How many inputs there are in an array, a sparse matrix, a data frame, a list or a dict of arrays.
+
+    >>> count({"input_ids": np.zeros((3, 5)), "attention_mask": np.ones((3, 5))})
+    3
+    """
+    check_table(x)
+    if isinstance(x, dict) and x:
+        sizes = {name: count(part) for name, part in x.items()}
+        if len({*sizes.values()}) > 1:
+            raise ValueError(f"x must be a dict of arrays with equally many rows, but they have {sizes}.")
+        return next(iter(sizes.values()))
+    shape = getattr(x, "shape", None)
+    if shape is None and hasattr(x, "__len__") and not isinstance(x, str | dict):
+        return len(x)
+    if not shape:
+        raise ValueError(
+            f"x must be a table or a list with one row per input, but it is of type {type(x).__name__}. "
+            "Try [x] for a single input."
+        )
+    return int(shape[0])

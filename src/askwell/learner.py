@@ -11,12 +11,12 @@ import numpy as np
 from askwell.acquire import Explanation, Round, first_questions, is_start, new_round
 from askwell.acquisition import ScoreName, as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
+from askwell.data.pool import as_pool
 from askwell.engines import as_engine
 from askwell.information.draws import signal
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
-from askwell.pool import as_pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.selection import BatchName, as_batch

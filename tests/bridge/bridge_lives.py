@@ -12,7 +12,7 @@ import sys
 import time
 
 from askwell.bridge import Bridge, LabelStudio, UnreachableError
-from askwell.items import Items
+from askwell.data import Items
 from askwell.session import Session
 from askwell.store import open_store
 

@@ -16,7 +16,7 @@ from studio import TOKENS
 from askwell.bridge import Bridge, LabelStudio, RefusedError, UnreachableError
 from askwell.bridge.bookkeeping import Books
 from askwell.bridge.label_studio import HOLD
-from askwell.items import open_items
+from askwell.data import open_items
 from askwell.project.beginning import init_project
 from askwell.project.folder import open_project
 from askwell.session import Candidate, Session

@@ -5,8 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from askwell.cli import main
+from askwell.data import open_rows
 from askwell.models.forest import forest
-from askwell.rows import open_rows
 from askwell.scoring import Search, best_items
 from askwell.seeds import rng_for
 
@@ -115,11 +115,12 @@ def test_a_broken_file_is_named_or_left_out(folder):
 
 
 def test_texts_are_refused_in_words(folder):
-    (folder / "mails.csv").write_text("key,text\nm0,win a prize\nm1,lunch today\n")
-    words = ["score", folder / "mails.csv", "--labelled", folder / "mails.csv", "--label", "text"]
+    lines = ["key,text,kind", *(f"m{row},prize {row},{row % 2}" for row in range(30))]
+    (folder / "mails.csv").write_text("\n".join(lines))
+    words = ["score", folder / "mails.csv", "--labelled", folder / "mails.csv", "--label", "kind"]
     done = CliRunner().invoke(main, [*map(str, words)])
     assert done.exit_code == 2
-    assert "mails.csv has no column of numbers; its columns are key, text." in done.stderr
+    assert "mails.csv has no column that can be used as an input. Left out: key (30 different texts" in done.stderr
     assert "embeddings" in done.stderr
     (folder / "labels.csv").write_text("a,b,good\n1,x,yes\n2,y,no\n")
     done = called(folder)

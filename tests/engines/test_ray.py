@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from askwell.data import open_rows
 from askwell.engines import Engine, Ray, as_engine
-from askwell.rows import open_rows
 from askwell.scoring import Search, best_items
 
 cluster = pytest.importorskip("cluster")

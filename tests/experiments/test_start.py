@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from askwell.pool import as_pool
+from askwell.data.pool import as_pool
 from askwell.seeds import rng_for
 from experiments.figure import Terms
 from experiments.results import KEYS, Job, Results

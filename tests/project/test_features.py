@@ -10,11 +10,10 @@ import pytest
 from mails import write_mails
 from PIL import Image
 
-from askwell.items import open_items
+from askwell.data import encoded, open_items, read_table
 from askwell.project import features as room
 from askwell.project.features import kept_features, make_features
 from askwell.seeds import rng_for
-from askwell.tables import encoded, read_table
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_the_same_in_every_process(mail, tmp_path):
     here = made(items, targets, "text")
     code = (
         "import hashlib, sys\n"
-        "from askwell.items import open_items\n"
+        "from askwell.data import open_items\n"
         "from askwell.project.features import make_features\n"
         "a, b = (open_items(f'{sys.argv[1]}/{name}.csv', id='key', show='text') for name in ('pool', 'targets'))\n"
         "x = make_features(a, b, 'text', drop=[], folder=None)\n"

@@ -7,8 +7,8 @@ from light_model import LightModel
 import askwell
 from askwell.acquire import new_round
 from askwell.acquisition import weighted
+from askwell.data.pool import as_pool
 from askwell.models.linear import LinearModel
-from askwell.pool import as_pool
 from askwell.project.planning import plan_round
 from askwell.scoring import score_items
 from askwell.seeds import rng_for

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from askwell.items import open_items
+from askwell.data import open_items
 from askwell.project import Project, init_project, open_project
 from askwell.project.rounds import train_round
 from askwell.project.vectors import Pairing, is_file, vectors_of

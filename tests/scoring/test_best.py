@@ -10,8 +10,8 @@ from fixed_posterior import Fixed
 import askwell
 from askwell.acquisition import SCORES
 from askwell.arrays import threads
+from askwell.data import BadRows, open_rows
 from askwell.models.linear import LinearModel
-from askwell.rows import BadRows, open_rows
 from askwell.scoring import Report, Search, best_items, score_items
 from askwell.scoring import search as asking
 from askwell.seeds import rng_for

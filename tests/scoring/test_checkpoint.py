@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fixed_posterior import Fixed
 
-from askwell.rows import open_rows
+from askwell.data import open_rows
 from askwell.scoring import Report, Search, best_items, score_items
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import askwell
+from askwell.data.pool import as_pool
 from askwell.models.linear import LinearModel
-from askwell.pool import as_pool
 from askwell.project.planning import plan_round
 from askwell.scoring import best_items, flat_warning, score_items
 from askwell.seeds import rng_for

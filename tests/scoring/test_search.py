@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from askwell.data import open_rows
 from askwell.models.linear import LinearModel
-from askwell.rows import open_rows
 from askwell.scoring import Search
 from askwell.scoring import search as asking
 from askwell.scoring.search import Clock

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from labelling_server import free_port
 
-from askwell.items import Items
+from askwell.data import Items
 from askwell.session import Session
 from askwell.store import open_store
 from askwell.web import create_app

@@ -14,7 +14,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from askwell.items import Items
+from askwell.data import Items
 from askwell.session import Session
 from askwell.store import open_store
 

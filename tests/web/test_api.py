@@ -14,7 +14,7 @@ from hypothesis.errors import Unsatisfiable
 from PIL import Image
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from askwell.items import Items, open_items
+from askwell.data import Items, open_items
 from askwell.session import Candidate, Session
 from askwell.store import open_store
 from askwell.web import api, create_app

@@ -20,7 +20,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 import uvicorn
 from askwell.session import Session
-from askwell.items import Items
+from askwell.data import Items
 from askwell.store import open_store
 from askwell.web import connections, create_app, security
 connections.STALLED = 2.0

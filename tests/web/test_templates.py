@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from labelling_server import free_port
 
-from askwell.items import Items, open_items
+from askwell.data import Items, open_items
 from askwell.session import Candidate, Session
 from askwell.store import open_store
 from askwell.web import create_app

@@ -2,7 +2,7 @@
 
 import pytest
 
-from askwell.items import Items, ShownImage, ShownRow
+from askwell.data import Items, ShownImage, ShownRow
 from askwell.web.view import Broken, Cells, Html, Picture, Text, Viewer, excerpt
 
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
 
-from askwell.items import Kind
+from askwell.data import Kind
 from askwell.session import Rules
 
 __all__ = ["CHOICES", "label_config", "prediction", "with_classes"]

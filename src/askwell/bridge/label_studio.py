@@ -18,7 +18,7 @@ from askwell.bridge.client import TASKS_AT_ONCE, LabelStudio, RefusedError, Unre
 from askwell.bridge.label_config import label_config, with_classes
 from askwell.bridge.passes import SAMPLING, Pass, warnings_about
 from askwell.bridge.ranking import Ranking, ranking_of
-from askwell.items import Items, ShownImage, ShownText
+from askwell.data import Items, ShownImage, ShownText
 from askwell.session import Session
 from askwell.session import Task as Question
 from askwell.session.events import LeaseGranted, QueueReplaced, text_of

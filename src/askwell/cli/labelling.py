@@ -211,7 +211,7 @@ def _as_table(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
 
 
 def _excerpt(project: "Project", item: str) -> str:
-    from askwell.items import ShownImage, ShownText
+    from askwell.data import ShownImage, ShownText
 
     shown = project.items.show(item)
     if isinstance(shown, ShownImage):
@@ -272,9 +272,9 @@ def _saved(new: int, known: int) -> str:
 
 def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
     """(item, label, `file:row`) of each row that has a label: what `export` writes has skips too."""
+    from askwell.data import read_table
+    from askwell.data.reading import is_separated
     from askwell.project.formats import as_it_was
-    from askwell.tables import read_table
-    from askwell.tables.reading import is_separated
 
     table = read_table(file)
     ids, labels = table.texts("id"), table.texts("label")

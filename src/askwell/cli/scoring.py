@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from askwell.acquisition import checked_class_weights, weighted
 from askwell.cli.manners import by_class, command, plainly, whole_number
-
-if TYPE_CHECKING:
-    from askwell.tables import Table
 
 __all__ = ["score"]
 
@@ -33,7 +30,7 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
     "--targets", metavar="PATH", help="Unlabelled inputs the model will have to predict.  [default: the pool]"
 )
 @whole_number("--most-targets", default=100, help="Maximum number of targets, evenly spread.")
-@click.option("--columns", metavar="A,B,...", help="Feature columns.  [default: all numeric columns]")
+@click.option("--columns", metavar="A,B,...", help="Numeric feature columns.  [default: all columns, encoded]")
 @click.option("--id", metavar="COLUMN", help="Id column of the pool.  [default: row numbers]")
 @click.option(
     "--model",
@@ -108,25 +105,18 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
 
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     """The pool's rows, and the question what is worth asking of them."""
+    from askwell.data import label_column, open_rows, read_table
     from askwell.models.names import model_named
-    from askwell.rows import open_rows
     from askwell.scoring import Search
     from askwell.seeds import rng_for
-    from askwell.tables import label_column, read_table
 
     columns = None if asked["columns"] is None else [name.strip() for name in asked["columns"].split(",")]
-    rows = open_rows(pool, columns=columns, id=asked["id"], skip_bad=asked["skip_bad"])
+    rows = open_rows(pool, columns=columns, drop=[asked["label"]], id=asked["id"], skip_bad=asked["skip_bad"])
     table = read_table(asked["labelled"])
-    if rows.width != len(rows.columns):
-        raise ValueError("--columns must be numeric here: an embedding column has no counterpart in a table.")
-    x = np.stack([_numbers(table, name) for name in rows.columns], axis=1)
-    if not np.isfinite(x).all():
-        row = int(np.argwhere(~np.isfinite(x))[0, 0])
-        raise ValueError(f"{table.place(row)}: a value is missing. Fill in missing values first.")
     y = label_column(table, asked["label"])
     model = model_named(asked["model"], _some(rows, LIKE))
-    posterior = model.fit(x, y, rng=rng_for(asked["seed"], 0, "fit"))
-    near = rows if asked["targets"] is None else open_rows(asked["targets"], columns=rows.columns)
+    posterior = model.fit(rows.encode(table), y, rng=rng_for(asked["seed"], 0, "fit"))
+    near = rows if asked["targets"] is None else open_rows(asked["targets"], like=rows)
     targets = _some(near, asked["most_targets"])
     return rows, Search(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
 
@@ -137,20 +127,6 @@ def _some(rows: Any, most: int) -> np.ndarray:
 
     found: np.ndarray = rows[Search(None, rows).some(most)]  # type: ignore[arg-type]
     return found
-
-
-def _numbers(table: "Table", name: str) -> np.ndarray:
-    """A column of the labelled table, which must be of numbers as the pool's is."""
-    from askwell.rows.rows import TEXTS
-
-    values = table.column(name)
-    if isinstance(values, list):
-        row = next(row for row, text in enumerate(values) if text is not None)
-        raise ValueError(
-            f"{table.place(row)}: the column {name!r} is numeric in the pool and must be numeric here, but it holds "
-            f"{values[row][:40]!r}. Name the feature columns: --columns A,B. {TEXTS}"  # type: ignore[index]
-        )
-    return np.asarray(values, np.float32)
 
 
 def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) -> Any:

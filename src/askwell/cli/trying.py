@@ -14,8 +14,8 @@ import click
 
 from askwell.acquisition import MEANINGS
 from askwell.cli.manners import command, names_in, plainly, whole_file, whole_number
+from askwell.data import Labelled, labelled
 from askwell.seeds import rng_for
-from askwell.tables import Labelled, labelled
 
 if TYPE_CHECKING:
     from askwell.acquisition import ScoreName

@@ -7,7 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from askwell.items import Items, open_items
+from askwell.data import Items, open_items
+from askwell.data.table import is_missing
+from askwell.data.texts import is_prose
 from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import CACHE, Project
@@ -15,8 +17,6 @@ from askwell.project.settings import FILE, Settings, settings_text
 from askwell.session.events import Event, LabelAdded, RulesChanged, event_of, text_of
 from askwell.session.run import Run
 from askwell.session.state import RunState
-from askwell.tables.table import is_missing
-from askwell.tables.texts import is_prose
 
 __all__ = ["init_project", "project_note"]
 

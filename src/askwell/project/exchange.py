@@ -16,7 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, final
 
-from askwell.items import Items, ShownImage, ShownRow, ShownText
+from askwell.data import Items, ShownImage, ShownRow, ShownText
+from askwell.data.table import cell_text, listed
 from askwell.project.folder import Project
 from askwell.project.formats import (
     Format,
@@ -34,7 +35,6 @@ from askwell.session.events import ItemSkipped, LabelAdded, text_of
 from askwell.session.rules import Revision, most_frequent
 from askwell.session.state import State
 from askwell.store.records import Record, contents
-from askwell.tables.table import cell_text, listed
 
 __all__ = ["Report", "Row", "export_labels", "import_labels"]
 

@@ -18,12 +18,11 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from askwell.arrays import one_thread_each, spans
-from askwell.items import Items
-from askwell.items.pictures import pixels
+from askwell.data import Items, Table, encoded
+from askwell.data.pictures import pixels
+from askwell.data.table import cell_text, listed
+from askwell.data.texts import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
 from askwell.project.vectors import Pairing, is_file, vectors_of
-from askwell.tables import Table, encoded
-from askwell.tables.table import cell_text, listed
-from askwell.tables.texts import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
 
 __all__ = ["EMBEDDINGS", "Features", "kept_features", "make_features"]
 
@@ -68,14 +67,14 @@ def make_features(
     """The features that a setting names, float32.
 
     "text" is TF-IDF of the shown texts, cut to 50 numbers by SVD; "pixels" 32 x 32 pixels, cut to 64 by PCA; "columns"
-    all columns but those of `drop`, by `askwell.tables.encoded`, and prose as texts; a list of columns those, in the
+    all columns but those of `drop`, by `askwell.data.encoded`, and prose as texts; a list of columns those, in the
     same way. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder` (.npz with
     ids, or .npy: `askwell.project.vectors`), with that of the targets after a comma; `known` are the pairings that were
     kept, of the pool and of the targets, and `pairings` of the result those to keep.
 
     >>> path = getfixture("tmp_path") / "a.csv"
     >>> _ = path.write_text("age,town\\n31,Oslo\\n5,Rome\\n7,Rome\\n")
-    >>> from askwell.items import open_items
+    >>> from askwell.data import open_items
     >>> found = make_features(open_items(path), None, "columns", drop=[], folder=path.parent)
     >>> found.pool.tolist()
     [[31.0, 0.0], [5.0, 1.0], [7.0, 1.0]]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, final
 import cloudpickle
 import numpy as np
 
-from askwell.items import Items, open_items
-from askwell.items.pictures import inside
+from askwell.data import Items, open_items
+from askwell.data.pictures import inside
 from askwell.models.names import MODELS, model_named
 from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from askwell.tables.csv_files import allow_long_cells
-from askwell.tables.reading import parsed_json
-from askwell.tables.table import listed
+from askwell.data.csv_files import allow_long_cells
+from askwell.data.reading import parsed_json
+from askwell.data.table import listed
 
 __all__ = [
     "FORMATS",

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from askwell.data.table import listed
 from askwell.project.folder import Project
 from askwell.project.settings import FILE
 from askwell.project.vectors import is_file
 from askwell.session.events import RulesChanged
-from askwell.tables.table import listed
 
 __all__ = ["project_warnings"]
 

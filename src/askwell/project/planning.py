@@ -13,11 +13,11 @@ import numpy as np
 
 from askwell.acquire import Round, first_questions, is_start, new_round
 from askwell.acquisition import Weighted, weighted
+from askwell.data.pool import Pool
 from askwell.estimate.accuracy import Estimate, cross_validated, held_out
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error, signal
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted, shortcuts
-from askwell.pool import Pool
 from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.targets import Targets, effective_size
@@ -93,7 +93,7 @@ def plan_round(
     where the pool is scored (see `askwell.engines`), by default here.
 
     >>> from askwell.models.linear import LinearModel
-    >>> from askwell.pool import as_pool
+    >>> from askwell.data.pool import as_pool
     >>> from askwell.targets import given
     >>> x = rng_for(0, 0, "example").normal(size=(60, 2))
     >>> plan = plan_round(

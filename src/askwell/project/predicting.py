@@ -10,14 +10,14 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans
-from askwell.items import Items, LeftOut, open_items
+from askwell.data import Items, LeftOut, open_items
+from askwell.data.table import some_rows
 from askwell.models.protocol import mean_predict
 from askwell.progress import counted
 from askwell.project.features import EMBEDDINGS, Features
 from askwell.project.folder import Project
 from askwell.project.formats import csv_bytes, format_of, json_bytes, parquet_bytes, write_whole
 from askwell.project.rounds import learned_posterior
-from askwell.tables.table import some_rows
 
 __all__ = ["Predictions", "open_input", "predict_items", "table_format", "takes_embeddings"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from askwell.data.pool import as_pool
 from askwell.estimate.accuracy import judging_order
 from askwell.estimate.stopping import forecast, points_of, stop_advice
 from askwell.models import as_model
 from askwell.models.protocol import Posterior
-from askwell.pool import as_pool
 from askwell.project.folder import Project
 from askwell.project.planning import Plan, fit_labels, plan_round
 from askwell.session import Candidate, Session

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final, get_args
 
 from askwell.acquisition import as_score, checked_class_weights
-from askwell.items.records import Kind
+from askwell.data.display import Kind
 from askwell.models.names import MODELS
 
 __all__ = ["FILE", "MODELS", "Settings", "read_settings", "settings_text"]

@@ -14,8 +14,8 @@ from typing import final
 
 import numpy as np
 
-from askwell.items import Items
-from askwell.tables.table import listed
+from askwell.data import Items
+from askwell.data.table import listed
 
 __all__ = ["Pairing", "is_file", "vectors_of"]
 

@@ -15,13 +15,13 @@ import numpy as np
 from askwell.acquisition import takes_votes
 from askwell.arrays import alone, one_thread_each, threads
 from askwell.compiling import steady
+from askwell.data import BadRows, Rows
 from askwell.engines import as_engine
 from askwell.information.bounds import top_epig
 from askwell.information.draws import epig_quadratic
 from askwell.information.votes import Votes
 from askwell.models.protocol import shortcuts
 from askwell.progress import counted
-from askwell.rows import BadRows, Rows
 from askwell.scoring.checkpoint import Kept, written
 from askwell.scoring.items import checked, exact, in_closed_form, need_targets, score_chunk, score_items
 from askwell.scoring.search import Clock, Search

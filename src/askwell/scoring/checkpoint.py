@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.rows import Rows
+from askwell.data import Rows
 from askwell.scoring.search import Search
 
 __all__ = ["Kept", "fingerprint", "written"]
@@ -54,7 +54,7 @@ class Kept:
 
 def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray, scores: np.ndarray) -> dict[str, Any]:
     """Write the scores of a piece as Parquet; its name and checksum."""
-    from askwell.tables.parquet_files import packed
+    from askwell.data.parquet_files import packed
 
     name = f"scores-{start:012d}.parquet"
     data = packed({"id": list(ids), "position": positions, "score": scores})
@@ -78,7 +78,7 @@ def fingerprint(search: Search) -> str:
     for probs in (search.target_probs, search.predict(search.some(LOOKED_AT))):
         found.update(np.ascontiguousarray(probs).tobytes() if probs is not None else b"none")
     x = search.items.x
-    found.update(repr([tuple(shard) for shard in x.shards] if isinstance(x, Rows) else len(search.items)).encode())
+    found.update(repr([tuple(chunk) for chunk in x.chunks] if isinstance(x, Rows) else len(search.items)).encode())
     if search.positions is not None:
         found.update(search.asked.tobytes())
     return found.hexdigest()[:16]

@@ -13,13 +13,13 @@ import numpy as np
 
 from askwell.acquisition import open_weights
 from askwell.arrays import spans, whole_power
+from askwell.data import Rows
+from askwell.data.pool import Pool, as_pool
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.plain import seconds
 from askwell.information.votes import Votes
 from askwell.models.protocol import Posterior, beliefs, predicted, shortcuts
-from askwell.pool import Pool, as_pool
 from askwell.progress import track
-from askwell.rows import Rows
 from askwell.seeds import mixed, rng_for
 
 __all__ = ["Clock", "Search"]
@@ -148,7 +148,7 @@ class Search:
         x = self.items.x
         if not isinstance(x, Rows):
             return list(spans(len(self), PIECE))
-        cuts = [*(shard.start for shard in x.shards), len(x)]
+        cuts = [*(chunk.start for chunk in x.chunks), len(x)]
         if self.positions is not None:
             cuts = np.searchsorted(self.asked, cuts).tolist()
         return [slice(start, stop) for start, stop in pairwise(cuts) if stop > start]

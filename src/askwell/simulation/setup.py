@@ -14,10 +14,10 @@ import numpy as np
 
 from askwell.acquisition import as_score
 from askwell.arrays import plain
+from askwell.data.pool import Pool, as_pool
 from askwell.models import as_model
 from askwell.models.inputs import check_table, count
 from askwell.models.protocol import check_classifies, check_labels, class_codes
-from askwell.pool import Pool, as_pool
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.targets import Targets, as_targets

@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from askwell.items import ShownImage
+from askwell.data import ShownImage
 from askwell.session import Answer, Receipt, Rules, Session, Task
 from askwell.session.rules import Changes
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals

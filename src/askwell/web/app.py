@@ -47,7 +47,7 @@ def create_app(
     `sessions`, made if there is none, lets people stay signed in when the server is started again.
 
     >>> from askwell.session import Session
-    >>> from askwell.items import Items
+    >>> from askwell.data import Items
     >>> from askwell.store import open_store
     >>> mail = Items("mail", "text", ("a", "b"), ["Win a prize", "See you at noon"])
     >>> app = create_app(Session(open_store(None), mail.ids), mail, title="Mail")

@@ -8,7 +8,7 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 from pydantic import BaseModel, Field
 
-from askwell.items import Shown, ShownImage, ShownRow, ShownText
+from askwell.data import Shown, ShownImage, ShownRow, ShownText
 from askwell.web.markup import harmless
 
 __all__ = ["Broken", "Card", "Cells", "Html", "Picture", "Text", "Viewer", "excerpt"]
@@ -75,7 +75,7 @@ class Viewer:
 
     A `template` is Jinja's, in its sandbox, with `id`, `text`, `cells` (column -> value) and `image` (an address).
 
-    >>> from askwell.items import Items
+    >>> from askwell.data import Items
     >>> notes = Items("notes", "text", ("a", "b"), ["<b>first</b>", "second"])
     >>> Viewer(notes, of="pool").card("b").text
     'second'

@@ -1,0 +1,131 @@
+"""Chunks of CSV files: where rows end, found once without reading values, and the values of one chunk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from askwell.data.columns import column_values, joined, numbers_in, numbers_of
+from askwell.data.csv_files import MARK, Form, csv_cells, csv_header, is_empty, likely_form, row_ends
+from askwell.data.files import Chunk, opened
+from askwell.data.table import Table
+
+__all__ = ["Extent", "Layout", "extents", "layout", "read_chunk", "read_column", "read_numbers"]
+
+Extent: TypeAlias = tuple[int, int, int, int]
+"""(first byte, the byte after the last, rows, number of the first row) of a chunk; the header of a CSV is row 1."""
+
+BLOCK = 1 << 24  # bytes looked at in one go
+LOOK, FEW = 1 << 16, 100  # bytes and rows at the beginning of a file by which its columns are known
+
+
+@final
+class Layout(NamedTuple):
+    """The columns of a file, how its values are separated, and the byte after its first row."""
+
+    columns: dict[str, int]  # 1 if the first values are numbers, else 0
+    form: Form
+    start: int
+
+
+def layout(file: str) -> Layout:
+    """What the beginning of a file in UTF-8 says about the rest."""
+    name, data, ends = Path(file).name, b"", np.empty(0, np.intp)
+    with opened(file) as lines:
+        while len(ends) < 2 and (more := lines.read(max(LOOK, len(data)))):  # a long header is read in a few goes
+            data += more
+            ends, _ = row_ends(np.frombuffer(data, np.uint8), inside=False)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise ValueError("it is UTF-16, which is not read chunk by chunk: save it as UTF-8.")
+    if not len(ends):
+        raise ValueError("it has no second row: a table has a row of column names and rows of values.")
+    mark = len(MARK) * data.startswith(MARK)
+    form = likely_form(data[mark:])
+    names = csv_header(name, data[mark : ends[0] + 1], form)
+    few = data[ends[0] + 1 : ends[1 : FEW + 1][-1] + 1] if len(ends) > 1 else data[ends[0] + 1 :]
+    cells, _ = csv_cells(name, few, form, names, first=2)
+    numeric = [numbers_in(each, comma=form.comma) is not None for each in cells]
+    return Layout(dict(zip(names, map(int, numeric), strict=True)), form, int(ends[0]) + 1)
+
+
+def extents(file: str, start: int, rows: int) -> list[Extent]:
+    """The chunks of at most so many rows, from the byte `start` on.
+
+    A line break inside quotes is part of a value: a row ends where the quotes before it are even in number. An empty
+    line is no row, but it counts: the chunk before it ends there.
+    """
+    result: list[Extent] = []
+    first = at = last = start
+    count, number, inside = 0, 2, False
+    with opened(file) as content:
+        content.seek(start)
+        while block := content.read(BLOCK):
+            if block.endswith(b"\r"):
+                block += content.read(1)
+            values = np.frombuffer(block, np.uint8)
+            ends, inside = row_ends(values, inside=inside)
+            empty = is_empty(values, ends, before=at - last)
+            begin = 0
+            for cut in [*np.flatnonzero(empty).tolist(), len(ends)]:
+                stops = ends[begin:cut] + at + 1
+                while len(stops):
+                    some, stops = stops[: rows - count], stops[rows - count :]
+                    count, last = count + len(some), int(some[-1])
+                    if count == rows:
+                        result.append((first, last, count, number))
+                        first, count, number = last, 0, number + count
+                if cut < len(ends):
+                    if count:
+                        result.append((first, last, count, number))
+                    first = last = int(ends[cut]) + at + 1
+                    count, number = 0, number + count + 1
+                begin = cut + 1
+            at += len(block)
+    if at > last:  # the last row need not end
+        count, last = count + 1, at
+    return [*result, (first, last, count, number)] if count else result
+
+
+def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Table:
+    """These columns of a chunk as a table."""
+    names, form, cells = _cells(chunk)
+    values = {name: column_values(cells[names.index(name)], comma=form.comma) for name in columns}
+    return joined(chunk.source, values, range(chunk.number, chunk.number + chunk.rows))
+
+
+def read_numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
+    """The columns of a chunk, float32 `[n, d]`; missing values are NaN. A ValueError says what is no number."""
+    names, form, cells = _cells(chunk)
+    x = np.empty((len(cells[0]), len(columns)), np.float32)
+    for position, name in enumerate(columns):
+        numbers = numbers_in(cells[names.index(name)], comma=form.comma)
+        if numbers is None:
+            _refuse(chunk, name, cells[names.index(name)].to_pylist(), form)
+        x[:, position] = numbers
+    return x
+
+
+def read_column(chunk: Chunk, column: str) -> list[str]:
+    """A column of a chunk, as it stands there."""
+    names, _, cells = _cells(chunk)
+    texts: list[str] = cells[names.index(column)].to_pylist()
+    return texts
+
+
+def _cells(chunk: Chunk) -> tuple[list[str], Form, list[Any]]:
+    columns, form, _ = layout(chunk.file)
+    with opened(chunk.file) as content:
+        content.seek(chunk.first)
+        data = content.read(chunk.stop - chunk.first)
+    names = [*columns]
+    return names, form, csv_cells(chunk.source, data, form, names, first=chunk.number)[0]
+
+
+def _refuse(chunk: Chunk, column: str, cells: Sequence[str], form: Form) -> None:
+    for number, cell in enumerate(cells, chunk.number):
+        if numbers_of([cell], comma=form.comma) is None:
+            raise ValueError(f"{chunk.source}:{number}: {column!r} must be a number, but it is {cell.strip()[:40]!r}.")
+    raise ValueError(
+        f"{chunk.source}: {column!r} must be numbers, but it mixes 1,5 and 1.5 from row {chunk.number} on."
+    )

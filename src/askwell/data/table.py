@@ -1,0 +1,225 @@
+"""A table: named columns of equal length, and where each of its rows stands in the file it came from."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from askwell.arrays import take
+
+__all__ = [
+    "Cells",
+    "Table",
+    "Values",
+    "as_texts",
+    "cell_text",
+    "is_missing",
+    "label_column",
+    "listed",
+    "some_rows",
+    "stacked",
+    "typed",
+]
+
+Values: TypeAlias = np.ndarray | list[str | None]
+"""A column: int64, float64 (NaN where a value is missing) or bool numbers, or texts (None where one is missing)."""
+
+Cells: TypeAlias = Any
+"""A column as it stands in the file: texts, "" or None where there is none. A list, Arrow texts, an array of bytes."""
+
+MOST_NAMES = 12  # in a message
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns in the file's order; `ids` are the values of the id column, which is none of the columns.
+
+    `columns` are for models: numbers, or texts without the blanks around them. `written` has the cells as they stand in
+    the file, for the columns in which these differ from what the values print as (1.10, 9007199254740993, " a", NA).
+
+    >>> table = Table("people.csv", {"age": np.array([31, 5]), "town": ["Oslo", None]}, numbers=range(2, 4))
+    >>> table.rows, table.place(1), table.column("age").tolist()
+    (2, 'people.csv:3', [31, 5])
+    >>> table.column("Town")
+    Traceback (most recent call last):
+    ValueError: people.csv has no column 'Town'. Did you mean 'town'? Its columns are age, town.
+    """
+
+    source: str
+    columns: Mapping[str, Values]
+    numbers: Sequence[int]  # the file's number of each row, as a spreadsheet counts: the header of a CSV is row 1
+    ids: tuple[Any, ...] | None = None
+    written: Mapping[str, Cells] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.numbers)
+
+    def place(self, row: int) -> str:
+        """`file:row` of a row of the table."""
+        return f"{self.source}:{self.numbers[row]}"
+
+    def text(self, name: str, row: int) -> str:
+        """A cell as it stands in the file; "" where there is none.
+
+        >>> Table("a.csv", {"x": np.array([1.1])}, range(2, 3), written={"x": ["1.10"]}).text("x", 0)
+        '1.10'
+        """
+        cell = self.cells(name)[row]
+        return cell_text(cell.as_py() if hasattr(cell, "as_py") else cell)
+
+    def cells(self, name: str) -> Cells:
+        """A column as it stands in the file, or values that print as that."""
+        return self.written[name] if name in self.written else self.column(name)
+
+    def texts(self, name: str) -> list[str]:
+        """All cells of a column as they stand in the file."""
+        cells = self.cells(name)
+        if hasattr(cells, "to_pylist"):
+            return list(cells.to_pylist())
+        return ["" if cell is None else cell for cell in cells] if isinstance(cells, list) else [*map(cell_text, cells)]
+
+    def column(self, name: str) -> Values:
+        """The values of a column, or a refusal that names the ones there are."""
+        if name in self.columns:
+            return self.columns[name]
+        raise ValueError(f"{self.source} has no column {name!r}. {_unknown(name, list(self.columns))}")
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    """What to say to somebody who asked for a column that is not there."""
+    if not names:
+        return "It has no columns at all."
+    lower = {known.lower(): known for known in reversed(names)}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    hint = f"Did you mean {lower[close[0]]!r}? " if close else ""
+    if len(names) == 1 and re.search(r"[^\w-]", names[0]):
+        shown = repr(names[0] if len(names[0]) <= 40 else f"{names[0][:40]}...")
+        return (
+            f"{hint}Its only column is {shown}. If that is several in one, the values are separated by something else "
+            "than comma, semicolon, tab or |: name it, such as delimiter=' '."
+        )
+    return f"{hint}Its columns are {listed(names)}." if len(names) > 1 else f"{hint}Its only column is {names[0]!r}."
+
+
+def listed(things: Sequence[Any], *, most: int = MOST_NAMES) -> str:
+    """The things with commas between them, not too many.
+
+    >>> listed([1, 2, 3, 4], most=2)
+    '1, 2 and 2 more'
+    """
+    shown = ", ".join(str(thing) for thing in things[:most])
+    return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
+
+
+def cell_text(value: Any) -> str:
+    """A value of a table as people read it.
+
+    >>> cell_text(None), cell_text(np.float64(1.5)), cell_text(np.int64(3)), cell_text(np.True_), cell_text(b"1.10")
+    ('', '1.5', '3', 'true', '1.10')
+    """
+    if value is None or value != value:
+        return ""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):  # cells of numbers are kept as such, which takes a tenth of the memory
+        return value.decode("ascii")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def some_rows(table: Table, rows: np.ndarray) -> Table:
+    """The same table with these rows only.
+
+    >>> part = some_rows(Table("a.csv", {"x": ["a", "b", "c"]}, range(2, 5)), np.array([2]))
+    >>> part.columns, part.place(0)
+    ({'x': ['c']}, 'a.csv:4')
+    """
+
+    def some(columns: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: _taken(values, rows) for name, values in columns.items()}
+
+    numbers = np.asarray(table.numbers)[rows].tolist()
+    ids = None if table.ids is None else tuple(take(list(table.ids), rows))
+    return Table(table.source, some(table.columns), numbers, ids, some(table.written))
+
+
+def stacked(tables: Sequence[Table]) -> Table:
+    """The rows of several tables with the same columns, one after the other: numbers where all have numbers.
+
+    >>> a, b = Table("a.csv", {"x": np.array([1, 2])}, [2, 3]), Table("a.csv", {"x": ["b"]}, [9])
+    >>> stacked([a, b]).columns, stacked([a, b]).numbers
+    ({'x': ['1', '2', 'b']}, [2, 3, 9])
+    """
+    if len(tables) == 1:
+        return tables[0]
+    columns = {name: _joined_values(tables, name) for name in tables[0].columns}
+    sources = [*dict.fromkeys(table.source for table in tables)]
+    return Table(listed(sources, most=1), columns, [number for table in tables for number in table.numbers])
+
+
+def _joined_values(tables: Sequence[Table], name: str) -> Values:
+    numbers = [values for table in tables if isinstance(values := table.column(name), np.ndarray)]
+    if len(numbers) == len(tables):
+        return np.concatenate(numbers)
+    return [text for table in tables for text in as_texts(table, name)]
+
+
+def as_texts(table: Table, name: str) -> list[str | None]:
+    """A column as texts without the blanks around them, None where one is missing; numbers as they are written."""
+    values = table.column(name)
+    if isinstance(values, list):
+        return values
+    cells = zip(table.texts(name), is_missing(values), strict=True)
+    return [None if missing else text.strip() for text, missing in cells]
+
+
+def _taken(values: Any, rows: np.ndarray) -> Any:
+    return values.take(rows) if hasattr(values, "to_pylist") else take(values, rows)
+
+
+def is_missing(values: Values) -> np.ndarray:
+    """Where a column has no value `[n]`.
+
+    >>> is_missing(["a", None]).tolist(), is_missing(np.array([1.0, np.nan])).tolist()
+    ([False, True], [False, True])
+    """
+    if isinstance(values, list):
+        return np.fromiter((value is None for value in values), bool, len(values))
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+
+
+def typed(numbers: np.ndarray) -> np.ndarray:
+    """Floats as int64 if every one is a whole number that floats can tell from its neighbours.
+
+    >>> typed(np.array([1.0, 2.0])), typed(np.array([1.0, np.nan]))
+    (array([1, 2]), array([ 1., nan]))
+    """
+
+    def whole(some: np.ndarray) -> bool:
+        return bool((abs(some) < 2**53).all() and (some == np.rint(some)).all())
+
+    return numbers.astype(np.int64) if len(numbers) and whole(numbers[:100]) and whole(numbers) else numbers
+
+
+def label_column(table: Table, name: str) -> list[Any]:
+    """The labels in a column: whole numbers, numbers, truth values or texts, none of them missing.
+
+    >>> label_column(Table("a.csv", {"y": ["cat", None, "dog"]}, numbers=range(2, 5)), "y")
+    Traceback (most recent call last):
+    ValueError: the label column 'y' of a.csv has no value in 1 of 3 rows (row 3). ...
+    """
+    values = table.column(name)
+    missing = np.flatnonzero(is_missing(values))
+    if len(missing):
+        where = listed([table.numbers[row] for row in missing.tolist()], most=5)
+        raise ValueError(
+            f"the label column {name!r} of {table.source} has no value in {len(missing)} of {table.rows} rows "
+            f"({'row' if len(missing) == 1 else 'rows'} {where}). Every row must have its label here: fill them in, "
+            "or delete these rows."
+        )
+    return values if isinstance(values, list) else values.tolist()
