@@ -5,6 +5,7 @@ import io
 import json
 import re
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import example, given
@@ -212,18 +213,20 @@ def test_what_label_studio_exports_is_read(folder):
 def test_rows_that_cannot_be_read_have_their_place(folder):
     file = folder / "c.csv"
     file.write_text("id;label\n1;ham\n2\n\n3;spam\n")
+    ((_, wrong),) = [(where, row) for where, row in read_rows(file, "csv", safe=True) if isinstance(row, str)]
+    assert wrong.startswith("this row has 1 value and the header names 2 columns. Values are separated by ';' here")
     assert [*read_rows(file, "csv", safe=True)] == [
         ("c.csv:2", {"id": "1", "label": "ham"}),
-        ("c.csv:3", "a row must have 2 values, but this has 1."),
+        ("c.csv:3", wrong),
         ("c.csv:5", {"id": "3", "label": "spam"}),
     ]
     file = folder / "c.jsonl"
     file.write_bytes(b'{"id": 1}\n\n[1]\n{"id"\n\xff\n')
     assert [*read_rows(file, "jsonl", safe=True)] == [
         ("c.jsonl:1", {"id": 1}),
-        ("c.jsonl:3", "a line must be a JSON object."),
-        ("c.jsonl:4", "this line is not JSON."),
-        ("c.jsonl:5", "this line is not JSON."),
+        ("c.jsonl:3", 'each line must be an object like {"age": 31}, but this is list.'),
+        ("c.jsonl:4", ANY),
+        ("c.jsonl:5", "this line is not UTF-8 text. Try encoding='cp1252'."),
     ]
     file = folder / "c.json"
     file.write_text(json.dumps([{"data": {}}, {"data": {"id": "1"}, "annotations": [3]}]))
@@ -238,13 +241,17 @@ def test_rows_that_cannot_be_read_have_their_place(folder):
     [
         ("d.csv", b"", "is empty"),
         ("d.csv", b"name,label\n1,a\n", "no column 'id'. Its columns are name, label"),
-        ("d.csv", b'id,label\n1,"a\n', "no whole CSV"),
-        ("d.csv", b"id,label\n\xff,a\n", "not UTF-8"),
+        (
+            "d.csv",
+            b'id,label\n1,"a\n',
+            "d.csv:2: this row cannot be read: a quotation mark that is opened",
+        ),
+        ("d.csv", b'id,label\n1,"a\n\xff,a\n', "not utf-8 text"),
         ("d.parquet", b"PAR1 not really", "not a whole Parquet file"),
         ("d.json", b"{}", "a list of Label Studio's tasks"),
         ("d.json", b"[" * 100_000, "d.json"),
         ("d.json", b"nothing", "not JSON"),
-        ("missing.csv", None, "cannot be read: No such file"),
+        ("missing.csv", None, "there is no file"),
     ],
 )
 def test_files_that_are_nothing_are_refused(folder, name, content, said):

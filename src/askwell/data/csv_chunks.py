@@ -1,4 +1,4 @@
-"""Chunks of CSV files: where rows end, found once without reading values, and the values of one chunk."""
+"""Parts of CSV files: where rows end, without reading values; the values of a chunk; and of each row by itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 
 from askwell.data.columns import column_values, joined, numbers_in, numbers_of
-from askwell.data.csv_files import MARK, Form, csv_cells, csv_header, is_empty, likely_form, row_ends
+from askwell.data.csv_files import MARK, Form, csv_cells, csv_header, is_empty, likely_form, row_ends, utf8_content
 from askwell.data.files import Chunk, opened
 from askwell.data.table import Table
 
-__all__ = ["Extent", "Layout", "extents", "layout", "read_chunk", "read_column", "read_numbers"]
+__all__ = ["Extent", "Layout", "extents", "layout", "read_chunk", "read_column", "read_numbers", "read_rows"]
 
 Extent: TypeAlias = tuple[int, int, int, int]
 """(first byte, the byte after the last, rows, number of the first row) of a chunk; the header of a CSV is row 1."""
@@ -129,3 +129,37 @@ def _refuse(chunk: Chunk, column: str, cells: Sequence[str], form: Form) -> None
     raise ValueError(
         f"{chunk.source}: {column!r} must be numbers, but it mixes 1,5 and 1.5 from row {chunk.number} on."
     )
+
+
+def read_rows(path: Path) -> tuple[list[str], list[tuple[int, Sequence[str] | str]]]:
+    """(the names of the columns, (its number, its cells or what is wrong with it) of each row): one by one if need be.
+
+    >>> path = getfixture("tmp_path") / "a.csv"
+    >>> _ = path.write_text("a,b\\n1,2\\n3\\n")
+    >>> read_rows(path)
+    (['a', 'b'], [(2, ['1', '2']), (3, "this row has 1 value and the header names 2 columns. ...")])
+    """
+    data = utf8_content(path, None)
+    form = likely_form(data)
+    names = csv_header(path.name, data, form)
+    try:
+        columns, numbers = csv_cells(path.name, data, form, names, nul=True)
+        cells: Any = zip(*(column.to_pylist() for column in columns), strict=True)
+        return names, [*zip(numbers, cells, strict=True)][1:]
+    except ValueError:
+        values = np.frombuffer(data, np.uint8)
+        ends, inside = row_ends(values, inside=False)
+        if inside:  # a quotation that never ends: nobody can tell the rows after it
+            raise
+    ends = np.append(ends, len(data) - 1) if not len(ends) or ends[-1] < len(data) - 1 else ends
+    parts = zip(ends[:-1].tolist(), ends[1:].tolist(), is_empty(values, ends)[1:], strict=True)
+    rows = [(number, data[start + 1 : stop + 1]) for number, (start, stop, empty) in enumerate(parts, 2) if not empty]
+    return names, [(number, _cells_or_error(path.name, row, form, names, number)) for number, row in rows]
+
+
+def _cells_or_error(name: str, data: bytes, form: Form, names: Sequence[str], number: int) -> Sequence[str] | str:
+    try:
+        columns, _ = csv_cells(name, data, form, names, first=number, nul=True)
+        return [column[0].as_py() for column in columns]
+    except ValueError as error:
+        return str(error).removeprefix(f"{name}:{number}: ")

@@ -23,13 +23,13 @@ from askwell.data.table import Table, listed
 __all__ = [
     "MARK",
     "Form",
-    "allow_long_cells",
     "csv_cells",
     "csv_header",
     "is_empty",
     "likely_form",
     "read_csv",
     "row_ends",
+    "utf8_content",
 ]
 
 DELIMITERS = ",;\t|"
@@ -61,7 +61,7 @@ class Form(NamedTuple):
 
 def read_csv(path: Path, *, encoding: str | None, delimiter: str | None, as_text: str | None) -> Table:
     """The table in a text file whose first row names the columns; `as_text` is a column to keep letter by letter."""
-    data = _utf8(path, encoding)
+    data = utf8_content(path, encoding)
     form = likely_form(data, delimiter=delimiter)
     header = csv_header(path.name, data, form)
     columns, numbers = csv_cells(path.name, data, form, header)
@@ -76,19 +76,19 @@ def read_csv(path: Path, *, encoding: str | None, delimiter: str | None, as_text
 
 
 def csv_cells(
-    name: str, data: bytes, form: Form, header: Sequence[str], *, first: int = 1
+    name: str, data: bytes, form: Form, header: Sequence[str], *, first: int = 1, nul: bool = False
 ) -> tuple[list[Any], Sequence[int]]:
     """(the cells of each column, the number of each row) of rows in UTF-8, the `first` of which has this number.
 
-    An empty line is no row, but it counts. A ValueError says `name:row` and what is wrong there.
+    An empty line is no row, but it counts. A ValueError says `name:row` and what is wrong; a NUL is, without `nul`.
     """
-    return _by_arrow(data, form, len(header), first) or _by_python(name, data, form, header, first)
+    return _by_arrow(data, form, len(header), first) or _by_python(name, data, form, header, first, nul)
 
 
 # ---- the form of the file ----
 
 
-def _utf8(path: Path, encoding: str | None) -> bytes:
+def utf8_content(path: Path, encoding: str | None) -> bytes:
     """A file's content in UTF-8 without a mark; it is in UTF-16 if it has its mark, as spreadsheets write it."""
     data = path.read_bytes()
     if encoding is None and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -113,16 +113,11 @@ def likely_form(data: bytes, *, delimiter: str | None = None) -> Form:
     >>> likely_form(b"a; b\\n1; 2\\n")
     Form(delimiter=';', spaced=True)
     """
-    allow_long_cells()
+    if csv.field_size_limit() < LONGEST:  # which holds for the whole process
+        csv.field_size_limit(LONGEST)
     sample = data[:SAMPLE].decode("utf-8", "ignore")
     delimiter = delimiter or _likely_delimiter(sample)
     return Form(delimiter, _is_spaced(sample, delimiter))
-
-
-def allow_long_cells() -> None:
-    """Let the csv module read cells of any length, such as long texts: its limit holds for the whole process."""
-    if csv.field_size_limit() < LONGEST:
-        csv.field_size_limit(LONGEST)
 
 
 def _first_rows(sample: str, delimiter: str) -> list[list[str]]:
@@ -320,14 +315,14 @@ def is_empty(values: np.ndarray, ends: np.ndarray, *, before: int = 0) -> np.nda
 
 
 def _by_python(
-    name: str, data: bytes, form: Form, header: Sequence[str], first: int = 1
+    name: str, data: bytes, form: Form, header: Sequence[str], first: int = 1, nul: bool = False
 ) -> tuple[list[Any], Sequence[int]]:
     from pyarrow import array, chunked_array
 
     kind = _kind(data)
     columns: list[list[Any]] = [[] for _ in header]
     numbers: list[int] = []
-    for rows in _parts(csv.reader(_lines(name, data, first), **form.options, strict=True), name, first):
+    for rows in _parts(csv.reader(_lines(name, data, first, nul), **form.options, strict=True), name, first):
         _check_widths(name, rows, first, header, form.delimiter)
         numbers += [number for number, row in enumerate(rows, first) if row]
         first += len(rows)
@@ -336,11 +331,11 @@ def _by_python(
     return [chunked_array(chunks, kind) for chunks in columns], numbers
 
 
-def _lines(name: str, data: bytes, first: int) -> Iterator[str]:
+def _lines(name: str, data: bytes, first: int, nul: bool = False) -> Iterator[str]:
     lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
     try:
         for number, line in enumerate(lines, 1):
-            if "\0" in line:
+            if "\0" in line and not nul:
                 raise ValueError(
                     f"{name}: line {number} holds a NUL byte, so this is no plain text: a spreadsheet, a damaged file, "
                     "or UTF-16 (then try encoding='utf-16'). Save it as CSV in UTF-8."

@@ -15,7 +15,10 @@ __all__ = ["groups", "packed", "read_chunk", "read_column", "read_content", "rea
 
 def read_parquet(path: Path) -> Table:
     """The table in a file. Rows are counted from 1."""
-    return _table(path.name, read_content(path), 1)
+    content = read_content(path)
+    if not content.num_columns or not content.num_rows:
+        raise ValueError(f"{path.name} has no rows. Is this the right file?")
+    return _table(path.name, content, 1)
 
 
 def read_content(path: Path) -> Any:
@@ -31,8 +34,6 @@ def read_content(path: Path) -> Any:
     if len({*names}) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"{path.name}: columns must have different names, but {listed(twice)} occurs more than once.")
-    if not names or not content.num_rows:
-        raise ValueError(f"{path.name} has no rows. Is this the right file?")
     return content
 
 

@@ -13,7 +13,7 @@ from askwell.data.csv_files import read_csv
 from askwell.data.parquet_files import read_parquet
 from askwell.data.table import Table
 
-__all__ = ["is_separated", "parsed_json", "read_table"]
+__all__ = ["check_file", "is_separated", "json_rows", "read_table"]
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -49,7 +49,7 @@ def read_table(
     (('Ada', 'Bob'), {'age': array([36., nan]), 'weight': array([55.5, 80. ])})
     """
     file = Path(path)
-    _check_file(file)
+    check_file(file)
     suffix = file.suffix.lower()
     if suffix in JSON_LINES:
         table = _json_lines(file, encoding or "utf-8-sig")
@@ -71,8 +71,8 @@ def is_separated(path: str | Path) -> bool:
     return Path(path).suffix.lower() not in (*JSON_LINES, *PARQUET)
 
 
-def _check_file(file: Path) -> None:
-    """Something to read is there."""
+def check_file(file: Path, *, empty: bool = False) -> None:
+    """Something to read is there; with `empty`, it may be nothing."""
     try:
         if file.is_dir():
             raise ValueError(f"path must be a file, but {str(file)!r} is a folder. Name the file in it.")
@@ -87,7 +87,7 @@ def _check_file(file: Path) -> None:
             first = opened.read(1 << 12)
     except OSError as fault:
         raise ValueError(f"{str(file)!r} cannot be read: {fault.strerror or fault}.") from None
-    if not first.strip():
+    if not first.strip() and not empty:
         raise ValueError(f"{file.name} is empty. A table has a row of column names and rows of values.")
     if first.startswith(b"PK\x03\x04"):
         raise ValueError(f"{file.name} is a spreadsheet or a zip file by its content. Save the table as CSV.")
@@ -129,7 +129,9 @@ def _json_lines(file: Path, encoding: str) -> Table:
     """One object per line; a name that a line lacks is missing there."""
     columns: dict[str, list[Any]] = {}
     numbers: list[int] = []
-    for number, record in _records(file, encoding):
+    for number, record in json_rows(file, encoding=encoding):
+        if isinstance(record, str):
+            raise ValueError(f"{file.name}:{number}: {record}")
         for name, value in record.items():
             if name not in columns:
                 columns[name] = [None] * len(numbers)
@@ -143,25 +145,24 @@ def _json_lines(file: Path, encoding: str) -> Table:
     return joined(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
 
 
-def _records(file: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_rows(file: Path, *, encoding: str = "utf-8-sig") -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """(its number, the object or what is wrong with it) of each line that is not empty."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                record = parsed_json(line.decode(encoding))
-            except UnicodeDecodeError:
-                raise ValueError(f"{file.name}:{number}: this line is not UTF-8 text. Try encoding='cp1252'.") from None
-            except (json.JSONDecodeError, RecursionError) as fault:
-                raise ValueError(
-                    f"{file.name}:{number}: this line is not JSON ({fault}). Each line must be one whole object."
-                ) from None
-            if not isinstance(record, dict):
-                raise ValueError(
-                    f'{file.name}:{number}: each line must be an object like {{"age": 31}}, '
-                    f"but this is {type(record).__name__}."
-                )
-            yield number, record
+            if line.strip():
+                yield number, _object(line, encoding)
+
+
+def _object(line: bytes, encoding: str) -> dict[str, Any] | str:
+    try:
+        record = _parsed(line.decode(encoding))
+    except UnicodeDecodeError:
+        return "this line is not UTF-8 text. Try encoding='cp1252'."
+    except (json.JSONDecodeError, RecursionError) as error:
+        return f"this line is not JSON ({error}). Each line must be one whole object."
+    if isinstance(record, dict):
+        return record
+    return f'each line must be an object like {{"age": 31}}, but this is {type(record).__name__}.'
 
 
 class _Spelt(float):
@@ -179,10 +180,10 @@ class _Spelt(float):
         return self.text
 
 
-def parsed_json(text: str | bytes) -> Any:
+def _parsed(text: str) -> Any:
     """A line of JSON in which the numbers of an object print as they are written.
 
-    >>> print(parsed_json('{"a": 1.10}')["a"], parsed_json('{"a": 9007199254740993}')["a"])
+    >>> print(_parsed('{"a": 1.10}')["a"], _parsed('{"a": 9007199254740993}')["a"])
     1.10 9007199254740993
     """
     record = json.loads(text)

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from askwell.data.csv_files import allow_long_cells
-from askwell.data.reading import parsed_json
+from askwell.data.csv_chunks import read_rows as csv_rows
+from askwell.data.parquet_files import read_content
+from askwell.data.reading import check_file, json_rows
 from askwell.data.table import listed
 
 __all__ = [
@@ -195,77 +196,45 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 def read_rows(file: Path, format: str, *, safe: bool) -> list[Found]:
-    """What stands in a file, row by row; a ValueError if it cannot be read at all."""
-    try:
-        if format == "csv":
-            return [*_read_csv(file, safe)]
-        if format == "jsonl":
-            return [*_read_json_lines(file)]
-        return [*(_read_parquet(file) if format == "parquet" else _read_studio(file))]
-    except OSError as fault:
-        raise ValueError(f"{str(file)!r} cannot be read: {fault.strerror or fault}.") from None
+    """What stands in a file, row by row; a ValueError if it cannot be read at all.
+
+    It is read as every table is (`askwell.data.read_table`), but a row that is wrong does not spoil the others.
+    """
+    if format == "label-studio":
+        return [*_read_studio(file)]
+    check_file(file, empty=format == "jsonl")
+    rows = _csv(file, safe) if format == "csv" else json_rows(file) if format == "jsonl" else _parquet(file)
+    return [(f"{file.name}:{number}", row) for number, row in rows]
 
 
-def _read_csv(file: Path, safe: bool) -> Iterator[Found]:
-    text = _text(file)
-    allow_long_cells()
-    first = text.split("\n", 1)[0].strip().replace('"', "")
-    delimiter = max(",;\t|", key=lambda mark: len({"id", "label"} & {*first.split(mark)}))
-    names: list[str] | None = None
-    try:
-        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        for number, cells in enumerate(lines, 1):
-            if not cells:
-                continue
-            if names is None:
-                _check_names(file, names := cells)
-            elif len(cells) != len(names):
-                yield f"{file.name}:{number}", f"a row must have {len(names)} values, but this has {len(cells)}."
-            else:
-                told = [as_it_was(cell) for cell in cells] if safe else cells
-                found = dict(zip(names, told, strict=True))
-                yield (
-                    f"{file.name}:{number}",
-                    {name: found[name] if found[name] or name == "who" else None for name in names},
-                )
-    except csv.Error as fault:
-        raise ValueError(
-            f"{file.name} is no whole CSV: {fault}. Look for a quotation mark that is not closed."
-        ) from None
-    if names is None:
-        raise ValueError(f"{file.name} is empty. Its first row must name the columns, id and label at least.")
+def _csv(file: Path, safe: bool) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    names, rows = csv_rows(file)
+    _check_names(file, names)
+    for number, row in rows:
+        if isinstance(row, str):
+            yield number, row
+            continue
+        cells = dict(zip(names, map(as_it_was, row) if safe else row, strict=True))
+        yield number, {name: cell if cell or name == "who" else None for name, cell in cells.items()}
 
 
-def _read_json_lines(file: Path) -> Iterator[Found]:
-    for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
-        if line.strip():
-            try:
-                row = parsed_json(line)
-                yield f"{file.name}:{number}", row if isinstance(row, dict) else "a line must be a JSON object."
-            except (ValueError, RecursionError):
-                yield f"{file.name}:{number}", "this line is not JSON."
-
-
-def _read_parquet(file: Path) -> Iterator[Found]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        with file.open("rb") as opened:
-            table = parquet.read_table(opened)
-    except pa.ArrowException as fault:
-        raise ValueError(f"{file.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
-    _check_names(file, table.column_names)
-    for number, row in enumerate(table.to_pylist(), 1):
+def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    content = read_content(file)
+    _check_names(file, content.column_names)
+    for number, row in enumerate(content.to_pylist(), 1):
         if isinstance(row.get("at"), datetime):
             at = row["at"] if row["at"].tzinfo else row["at"].replace(tzinfo=UTC)
             row["at"] = iso_time(at.timestamp())
-        yield f"{file.name}:{number}", row
+        yield number, row
 
 
 def _read_studio(file: Path) -> Iterator[Found]:
     try:
-        tasks = json.loads(_text(file))
+        tasks = json.loads(file.read_bytes().decode("utf-8-sig"))
+    except OSError as fault:
+        raise ValueError(f"{str(file)!r} cannot be read: {fault.strerror or fault}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{file.name} is not UTF-8 text. Save it as UTF-8.") from None
     except RecursionError:
         tasks = None
     except json.JSONDecodeError as fault:
@@ -306,10 +275,3 @@ def _annotation(task: Mapping[str, Any], annotation: Any) -> Mapping[str, Any] |
 def _check_names(file: Path, names: Iterable[str]) -> None:
     if lacking := [name for name in ("id", "label") if name not in names]:
         raise ValueError(f"{file.name} has no column {lacking[0]!r}. Its columns are {listed([*names])}.")
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{file.name} is not UTF-8 text. Save it as UTF-8.") from None
