@@ -125,7 +125,7 @@ def test_texts_are_refused_in_words(folder):
     (folder / "labels.csv").write_text("a,b,good\n1,x,yes\n2,y,no\n")
     done = called(folder)
     assert done.exit_code == 2
-    assert "labels.csv:2: the column 'b' is numeric in the pool" in done.stderr
+    assert "labels.csv:2: the column 'b' is numbers in the pool" in done.stderr
 
 
 def test_a_ranking_of_equal_scores_says_so(folder):

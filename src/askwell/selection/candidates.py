@@ -84,8 +84,8 @@ def beliefs(candidates: Candidates, what: str, *, of: str) -> np.ndarray:
     check_probs(**{of: found})
     if of != "probs" and candidates.probs is not None:
         check_probs(probs=candidates.probs, **{of: found}, values=False)
-    wide = np.asarray(found, dtype=np.float64)
-    exact: np.ndarray = wide / wide.sum(axis=-1, keepdims=True)
+    exact: np.ndarray = np.array(found, dtype=np.float64)
+    exact /= exact.sum(axis=-1, keepdims=True)
     return exact
 
 

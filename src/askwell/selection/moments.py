@@ -26,13 +26,13 @@ from typing import final
 
 import numpy as np
 
-from askwell.arrays import normalised_weights, one_thread_each, spans
+from askwell.arrays import keep_freed_memory, normalised_weights, one_thread_each, spans
 from askwell.selection.candidates import Candidates, beliefs, finite_scores
 
 __all__ = ["joint", "moment_gains"]
 
 RIDGE = 1e-9  # of a label's variance 1, as if noise: what is known for sure would have no inverse
-NOTHING = 1e-5  # the share of its first gain below which a candidate has nothing left to tell: H_i begins in float32
+NOTHING = 1e-6  # the share of its first gain below which a candidate has nothing left to tell
 ALIKE = 1e-6  # how far two beliefs may differ and still be copies: more than float32 predictions of one input do
 FEW = 32  # draws that tell most candidates apart
 TOGETHER = 32  # candidates whose numbers stay in cache
@@ -50,6 +50,7 @@ def joint(candidates: Candidates, size: int, /, *, rng: np.random.Generator) -> 
     >>> joint(Candidates([0.35, 0.35, 0.2], pool, np.stack([split, other])), 2, rng=None)
     array([0, 2])
     """
+    keep_freed_memory()
     with one_thread_each():
         return _greedy(candidates, size)
 
@@ -165,11 +166,10 @@ def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     w = normalised_weights(candidates.weights, m)
     root = (targets * np.sqrt(np.full(m, 1 / m) if w is None else w)[:, None, None]).reshape(m * q, k)
     gram = root.T @ root  # [k, k]
-    u, told, rough = np.empty((n, q, k)), np.empty((n, q, q)), gram.astype(np.float32)
+    u, told = np.empty((n, q, k)), np.empty((n, q, q))
     for span in spans(n, TOGETHER):
         u[span] = _coordinates(probs[span])
-        ahead = u[span].reshape(-1, k).astype(np.float32) @ rough  # the dearest product of all
-        told[span] = ahead.reshape(-1, q, k) @ u[span].transpose(0, 2, 1)
+        told[span] = (u[span].reshape(-1, k) @ gram).reshape(-1, q, k) @ u[span].transpose(0, 2, 1)
     left = np.broadcast_to((1 + RIDGE) * np.eye(q), (n, q, q))
     return _Regression(u, gram, np.empty((k, 0)), left, told)
 
