@@ -73,8 +73,8 @@ def _by_hand(
 
     def alone() -> None:
         told.append(questions[len(best)])
-        step = len(told)
-        posterior = model.fit(x[told], y[told], rng=rng_for(0, step, "fit"), classes=range(c))
+        step, labelled = len(told), sorted(told)  # in the order of the pool
+        posterior = model.fit(x[labelled], y[labelled], rng=rng_for(0, step, "fit"), classes=range(c))
         rest = np.setdiff1d(np.arange(len(x)), told)
         if score == "random":  # needs no scores, but a model to predict with
             best.append({int(rest[rng_for(0, step, "score").integers(len(rest))])})

@@ -25,12 +25,14 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from scipy.linalg.blas import dtrmm
 
 from askwell.arrays import keep_freed_memory, normalised_weights, one_thread_each, spans
 from askwell.selection.candidates import Candidates, beliefs, finite_scores
 
 __all__ = ["joint", "moment_gains"]
 
+ROUNDING = 1e-12  # of G's trace, on its diagonal: more than rounding takes from it, so that it has a Cholesky factor
 RIDGE = 1e-9  # of a label's variance 1, as if noise: what is known for sure would have no inverse
 NOTHING = 1e-6  # the share of its first gain below which a candidate has nothing left to tell
 ALIKE = 1e-6  # how far two beliefs may differ and still be copies: more than float32 predictions of one input do
@@ -166,10 +168,14 @@ def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     w = normalised_weights(candidates.weights, m)
     root = (targets * np.sqrt(np.full(m, 1 / m) if w is None else w)[:, None, None]).reshape(m * q, k)
     gram = root.T @ root  # [k, k]
+    gram.flat[:: k + 1] += ROUNDING * (gram.trace() or 1.0)
+    half = np.asfortranarray(np.linalg.cholesky(gram))  # G = L L'
     u, told = np.empty((n, q, k)), np.empty((n, q, q))
     for span in spans(n, TOGETHER):
         u[span] = _coordinates(probs[span])
-        told[span] = (u[span].reshape(-1, k) @ gram).reshape(-1, q, k) @ u[span].transpose(0, 2, 1)
+        # H_i = (u_i' L)(u_i' L)': the product with half a matrix, which is most of the work, takes half the time
+        turned = dtrmm(1.0, half, u[span].reshape(-1, k).T, lower=1, trans_a=1).T.reshape(-1, q, k)
+        told[span] = turned @ turned.transpose(0, 2, 1)
     left = np.broadcast_to((1 + RIDGE) * np.eye(q), (n, q, q))
     return _Regression(u, gram, np.empty((k, 0)), left, told)
 
