@@ -185,7 +185,7 @@ def test_what_has_nothing_to_tell_comes_last_by_score():
 
 
 def test_moments_do_not_see_the_exclusive_or():
-    """No pair of labels is correlated, so there is no gain; exact enumeration sees it. A copy is still not asked twice."""
+    """No pair of labels is correlated, so there is no gain; exact enumeration sees it. Copies still come last."""
     first, second, either = (np.eye(2)[bits] for bits in ([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0]))
     pool = np.stack([first, first, second])
     assert moment_gains(pool, either[None], first[None]).max() < 1e-12
