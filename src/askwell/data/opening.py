@@ -23,7 +23,7 @@ __all__ = ["open_rows"]
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 CHUNK = 100_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
-LEARNT, CHUNKS_LEARNT = 100_000, 5  # rows that an encoding is learnt from, of so many chunks at least
+LEARNT, CHUNKS_LEARNT = 20_000, 2  # rows that an encoding is learnt from, of so many chunks at least
 
 
 class _File(NamedTuple):
