@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow")
 
 
 def chunk(file, first, stop):
-    return Chunk(str(file), "parquet", first, stop, 0, 0, 2 * first + 1)
+    return Chunk(str(file), "parquet", first, stop, 0, min(2 * stop, 5) - 2 * first, 2 * first + 1)
 
 
 @pytest.fixture

@@ -12,7 +12,17 @@ import numpy as np
 
 from askwell.data.table import Cells, Table, Values, cell_text, typed
 
-__all__ = ["MISSING", "Column", "column_values", "joined", "numbers_column", "numbers_in", "numbers_of", "texts_column"]
+__all__ = [
+    "MISSING",
+    "Column",
+    "column_values",
+    "joined",
+    "numbers_column",
+    "numbers_in",
+    "numbers_of",
+    "release_memory",
+    "texts_column",
+]
 
 Column: TypeAlias = tuple[Values, Cells | None]
 """The values, and the cells as they stand in the file where the values do not print as that."""
@@ -164,3 +174,10 @@ def _missing(kind: Any) -> Any:
     from pyarrow import array
 
     return array(sorted(MISSING), kind)
+
+
+def release_memory() -> None:
+    """Give back the memory that Arrow would keep for the next file."""
+    from pyarrow import default_memory_pool
+
+    default_memory_pool().release_unused()

@@ -87,11 +87,13 @@ def extents(file: str, start: int, rows: int) -> list[Extent]:
     return [*result, (first, last, count, number)] if count else result
 
 
-def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Table:
-    """These columns of a chunk as a table."""
+def read_chunk(chunk: Chunk, columns: Sequence[str], *, rows: np.ndarray | None = None) -> Table:
+    """These columns of a chunk as a table, of these rows of it where they are given."""
     names, form, cells = _cells(chunk)
-    values = {name: column_values(cells[names.index(name)], comma=form.comma) for name in columns}
-    return joined(chunk.source, values, range(chunk.number, chunk.number + chunk.rows))
+    some = {name: cells[names.index(name)] for name in columns}
+    some = some if rows is None else {name: column.take(rows) for name, column in some.items()}
+    values = {name: column_values(column, comma=form.comma) for name, column in some.items()}
+    return joined(chunk.source, values, chunk.numbers(rows))
 
 
 def read_numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:

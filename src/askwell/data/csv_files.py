@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from askwell.data.columns import column_values, joined, numbers_of
+from askwell.data.columns import column_values, joined, numbers_of, release_memory
 from askwell.data.table import Table, listed
 
 __all__ = [
@@ -70,7 +70,7 @@ def read_csv(path: Path, *, encoding: str | None, delimiter: str | None, as_text
     del data  # and each column's cells as soon as they are not needed: the largest files are the ones that matter
     columns.reverse()
     named = {name: column_values(columns.pop().slice(1), comma=form.comma, text=name == as_text) for name in header}
-    _release()
+    release_memory()
     rows = range(2, len(numbers) + 1)
     return joined(path.name, named, rows if numbers[-1] == len(numbers) else numbers[1:])
 
@@ -223,13 +223,6 @@ def _parsed(data: bytes, form: Form, width: int, quoted: bool, *, skip_empty: bo
     except ArrowException:
         return None
     return [compute.utf8_ltrim(each, " ") if form.spaced else each for each in table.columns]
-
-
-def _release() -> None:
-    """Give back the memory that Arrow would keep for the next file."""
-    from pyarrow import default_memory_pool
-
-    default_memory_pool().release_unused()
 
 
 def _has_empty_rows(columns: Sequence[Any]) -> bool:

@@ -32,6 +32,10 @@ class Chunk(NamedTuple):
         """The file's name."""
         return Path(self.file).name
 
+    def numbers(self, rows: np.ndarray | None = None) -> Sequence[int]:
+        """The row numbers of its rows, or of these of them, as the file counts them."""
+        return range(self.number, self.number + self.rows) if rows is None else (self.number + rows).tolist()
+
     @property
     def name(self) -> str:
         """For messages: the file, and which part of it.

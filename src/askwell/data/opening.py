@@ -1,6 +1,6 @@
 """From files to rows: which of them are good, where their chunks are, and how their columns become numbers.
 
-Columns become numbers as those of a table in memory do (`askwell.data.encoded`), learnt from 100,000 rows at most, so
+Columns become numbers as those of a table in memory do (`askwell.data.encoded`), learnt from about 20,000 rows, so
 that a folder or a glob gives what each file in it gives. Columns that are named are taken as the numbers they are.
 """
 
@@ -12,18 +12,20 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from askwell.data import csv_chunks, parquet_files
+from askwell.data.columns import release_memory
 from askwell.data.csv_chunks import Extent
 from askwell.data.encoding import check_finite, encoded
 from askwell.data.files import Chunk, files_of
 from askwell.data.rows import TEXTS, BadRows, Inputs, Rows, array_of, checked, table_of
-from askwell.data.table import Table, listed, some_rows, stacked
+from askwell.data.table import Table, listed, stacked
+from askwell.seeds import rng_for
 
 __all__ = ["open_rows"]
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
-CHUNK = 100_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
-LEARNT, CHUNKS_LEARNT = 20_000, 2  # rows that an encoding is learnt from, of so many chunks at least
+CHUNK = 50_000  # rows, about: small enough for memory, large enough that opening a file costs nothing
+LEARNT, CHUNKS_LEARNT = 20_000, 10  # rows that an encoding is learnt from, about, and of how many chunks at most
 
 
 class _File(NamedTuple):
@@ -181,6 +183,7 @@ def _learnt(files: Sequence[_File], chunks: Sequence[Chunk], without: set[str | 
             f"source must have rows that can be read, but those of {listed([file.name for file in files])} cannot."
         )
     features = encoded(stacked(tables)).features
+    release_memory()
     used = tuple(feature.column for feature in features)
     if all(feature.kind == "number" and len(feature.names) == 1 for feature in features):
         return Inputs(used, len(used))  # the numbers as they are, which is fast
@@ -192,12 +195,13 @@ def _spread(chunks: Sequence[Chunk]) -> tuple[Sequence[Chunk], int]:
     total = sum(chunk.rows for chunk in chunks)
     if total <= LEARNT:
         return chunks, total
-    count = min(len(chunks), max(CHUNKS_LEARNT, LEARNT * len(chunks) // total))
+    count = min(len(chunks), CHUNKS_LEARNT)
     return [chunks[number] for number in np.linspace(0, len(chunks) - 1, count).astype(int)], LEARNT // count
 
 
 def _sample(chunk: Chunk, columns: Sequence[str], most: int) -> Table:
-    table = table_of(chunk, columns)
+    rows = rng_for(0, chunk.number, "rows an encoding is learnt from").permutation(chunk.rows)[:most]
+    table = table_of(chunk, columns, rows=np.sort(rows))
     for name in columns:
         check_finite(table, name)
-    return some_rows(table, np.arange(0, table.rows, -(-table.rows // most))) if table.rows > most else table
+    return table

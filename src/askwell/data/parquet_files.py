@@ -18,7 +18,7 @@ def read_parquet(path: Path) -> Table:
     content = read_content(path)
     if not content.num_columns or not content.num_rows:
         raise ValueError(f"{path.name} has no rows. Is this the right file?")
-    return _table(path.name, content, 1)
+    return _table(path.name, content, range(1, content.num_rows + 1))
 
 
 def read_content(path: Path) -> Any:
@@ -37,16 +37,16 @@ def read_content(path: Path) -> Any:
     return content
 
 
-def _table(source: str, content: Any, first: int) -> Table:
+def _table(source: str, content: Any, numbers: Sequence[int]) -> Table:
     columns = {name: _values(column) for name, column in zip(content.column_names, content.columns, strict=True)}
-    return joined(source, columns, range(first, content.num_rows + first))
+    return joined(source, columns, numbers)
 
 
-def read_chunk(chunk: Chunk, columns: Sequence[str]) -> Table:
-    """These columns of some row groups as a table."""
+def read_chunk(chunk: Chunk, columns: Sequence[str], *, rows: np.ndarray | None = None) -> Table:
+    """These columns of some row groups as a table, of these rows of them where they are given."""
     with _opened(chunk.file) as file:
-        content = file.read_row_groups(range(chunk.first, chunk.stop), columns=list(columns))
-        return _table(chunk.source, content.select(list(columns)), chunk.number)
+        content = file.read_row_groups(range(chunk.first, chunk.stop), columns=list(columns)).select(list(columns))
+        return _table(chunk.source, content if rows is None else content.take(rows), chunk.numbers(rows))
 
 
 def groups(file_name: str) -> tuple[list[int], dict[str, int]]:

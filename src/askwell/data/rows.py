@@ -187,10 +187,10 @@ class Rows:
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
-def table_of(chunk: Chunk, columns: Sequence[str]) -> Table:
-    """These columns of a chunk."""
+def table_of(chunk: Chunk, columns: Sequence[str], *, rows: np.ndarray | None = None) -> Table:
+    """These columns of a chunk, of these rows of it where they are given."""
     read = parquet_files.read_chunk if chunk.kind == "parquet" else csv_chunks.read_chunk
-    return read(chunk, columns)
+    return read(chunk, columns, rows=rows)
 
 
 def _numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
