@@ -28,8 +28,7 @@ def _linear(x: np.ndarray, alike: bool) -> Model:
 
 
 def _gp(x: np.ndarray, alike: bool) -> Model:
-    from askwell.models.gp import GPClassifier
-    from askwell.models.gp_kernel import Kernel
+    from askwell.models.gp import GPClassifier, Kernel
 
     spread = np.ones(x.shape[1]) if alike else x.std(axis=0, dtype=np.float64)
     lengths = np.where(spread > 0, spread, 1.0) * np.sqrt(x.shape[1])
