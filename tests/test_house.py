@@ -32,8 +32,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "torch": {"models/tensors.py"},
     "sklearn": {
         "session/agreement.py",
-        "models/forest.py",
-        "models/growing.py",
+        "models/scikit_learn.py",
         "project/features.py",
         "data/texts.py",
         "demo.py",

@@ -12,20 +12,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 
 from askwell.arrays import spans, take
-from askwell.models.forest import (
-    check_bag,
-    check_can,
-    check_forest,
-    features_looked_at,
-    is_pipeline,
-    last_step,
-    picks_columns,
-    seeded_copy,
-    some_columns,
-    transformed,
-)
+from askwell.models.forest import MaxFeatures, check_forest, features_looked_at, is_pipeline, picks_columns, transformed
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
+from askwell.models.scikit_learn import check_bag, check_can, last_step, seeded_copy, some_columns
+from askwell.models.trees import Labels, Trees, grown, leaf_values, pack_trees
 
 __all__ = ["RandomForestRegression", "RegressionModel", "RegressionPosterior", "noise_variance"]
 
@@ -109,7 +100,7 @@ class RandomForestRegression:
 
     trees: int = 500
     min_samples_leaf: int = 1
-    max_features: float | int | Literal["sqrt"] = 1.0
+    max_features: MaxFeatures = 1.0
     noise: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
@@ -118,8 +109,6 @@ class RandomForestRegression:
 
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> "RegressionPosterior":
         """The posterior given inputs and real labels `y [n]`."""
-        from askwell.models.trees import Labels, grown
-
         values = numbers(y)
         check_lengths(x, values)
         check_rng(rng)
@@ -216,15 +205,13 @@ def _check_noise(noise: Any) -> None:
 class _Trees(NamedTuple):
     """Regression trees, walked in one pass; their values stand about an offset, which float32 could not hold."""
 
-    trees: Any  # askwell.models.trees.Trees
+    trees: Trees
     offset: float
 
     def __len__(self) -> int:
         return len(self.trees.roots)
 
     def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from askwell.models.trees import leaf_values
-
         leaves = np.empty((len(x), *self.trees.shape), np.float32)  # [n, k, 2]
         leaf_values(self.trees, x, out=leaves)
         return leaves[:, :, 0] + np.float64(self.offset), leaves[:, :, 1]
@@ -260,8 +247,6 @@ def _regression(fitted: Any, x: Any, y: np.ndarray) -> RegressionPosterior:
 
 def _packed(forest: Any, x: np.ndarray, y: np.ndarray) -> _Trees:
     """Trees with values `[nodes, 2]`: the mean and the variance of the labels in a leaf."""
-    from askwell.models.trees import pack_trees
-
     trees, offset = [member.tree_ for member in forest.estimators_], float(y.mean())
     values = [
         np.stack([tree.value[:, 0, 0] - offset, _leaf_variances(tree, x[chosen], y[chosen])], axis=1)
