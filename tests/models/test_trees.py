@@ -100,17 +100,20 @@ def test_a_tree_of_numbers_is_that_of_scikit_learn(rng):
     np.testing.assert_allclose(values_of(tree, x)[:, 0, 1], [spread[node] for node in leaf], atol=1e-5)
 
 
-def test_compiled_trees_are_those_of_the_text(rng, monkeypatch):
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_compiled_trees_are_those_of_the_text(rng, monkeypatch, missing):
     """The kernels as they are written, run by Python."""
     x = rng.integers(0, 9, (30, 4)).astype(np.float32)
-    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < missing] = np.nan
     labels = Labels.of_classes(rng.integers(0, 3, 30), 3, np.ones(30))
     compiled = grown(x, labels, seeds=seeds(3), look=2).trees
     for name in (
         "_mixed",
         "_below",
+        "_lowest",
         "_sort",
         "_look",
+        "_look_in_order",
         "_totals",
         "_end",
         "_split",
