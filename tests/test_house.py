@@ -25,7 +25,7 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     "vote_kernels",
-    *("tree_kernels", "logistic_kernels", "masks", "networks", "passes", "tensors", "training"),
+    *("tree_kernels", "linear_kernels", "masks", "networks", "passes", "tensors", "training"),
     *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it

@@ -433,6 +433,7 @@ def sift(x, begin, inner, leaf, first, most, out):
     node, child, feature, threshold = inner
     (n, k), stride, digits, numbers = out.shape, x.shape[1], first.shape[0] - 1, x.reshape(x.size)
     reach, squares, line = np.empty(most, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
+    rows = out.reshape(out.size)
     for start in range(0, n, WORD):
         count = min(WORD, n - start)
         for begun in range(0, k, WORD):
@@ -452,12 +453,12 @@ def sift(x, begin, inner, leaf, first, most, out):
             for b in range(digits):
                 _turn(squares[b])
             for i in range(count):
-                rows = out[start + i, begun : begun + several]
+                position = (start + i) * k + begun
                 for b in range(digits):
                     these, digit = squares[b, i], np.uint8(1 << b)
                     for t in range(several):
                         there = digit if (these >> np.uint64(t)) & np.uint64(1) else np.uint8(0)
-                        rows[t] = there if b == 0 else rows[t] | there
+                        rows[position + t] = there if b == 0 else rows[position + t] | there
 
 
 @kernel(**OPTIONS)
