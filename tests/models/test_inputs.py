@@ -289,7 +289,6 @@ def test_bags_respect_the_features_of_each_member_in_frames(monkeypatch):
     assert [len(inputs) for inputs in posterior.inputs] == [2] * 6
     whole = posterior.predict(x)
     monkeypatch.setattr("askwell.models.forest.ROWS", 7)
-    monkeypatch.setattr("askwell.models.scikit_learn.ROWS", 7)
     np.testing.assert_array_equal(posterior.predict(x), whole)
 
 

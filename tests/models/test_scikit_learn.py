@@ -283,7 +283,6 @@ def test_chunks_do_not_matter(monkeypatch, name):
     posterior = askwell.as_model(MODELS[name]).fit(x, y, rng=rng_for(0, 0, "fit"))
     whole = posterior.predict(x)
     monkeypatch.setattr(forest_module, "ROWS", 7)
-    monkeypatch.setattr(scikit_learn, "ROWS", 7)
     np.testing.assert_allclose(posterior.predict(x), whole, atol=1e-7)
     np.testing.assert_allclose(posterior.predict(coo_matrix(x) if name != "pipeline" else x), whole, atol=1e-7)
     late = np.array(x)

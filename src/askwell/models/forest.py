@@ -24,6 +24,7 @@ __all__ = [
     "check_forest",
     "features_looked_at",
     "forest",
+    "input_parts",
     "is_pipeline",
     "picks_columns",
     "transformed",
@@ -146,9 +147,8 @@ class ForestPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32; missing values, NaN, go where each tree has learnt to send them."""
-        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         out = np.empty((count(x), *self.trees.shape), np.float32)
-        for span, part in self._parts(x):
+        for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
             leaf_values(self.trees, part, out=out[span])
         return out
 
@@ -156,21 +156,29 @@ class ForestPosterior:
         """What `predict` gives, as votes; None where some leaves are not sure of a class."""
         if not self.trees.votes:
             return None
-        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         k, c = self.trees.shape
         codes = np.empty((count(x), k), code_type(c))
-        for span, part in self._parts(x):
+        for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
             codes[span] = leaf_rows(self.trees, part)
         return Votes(codes, c)
 
-    def _parts(self, x: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        """(which, their features), some inputs at a time."""
-        for span in spans(count(x), ROWS):
-            # Without names for what is in between: it would be kept until the next ones are there.
-            yield (
-                span,
-                features(transformed(self.steps, take(x, span)), width=self.width, first=span.start, missing=True),
-            )
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def input_parts(x: Any, *, steps: Any, width: int | None, names: Names) -> Iterator[tuple[slice, Any]]:
+    """(which, what members are given of them), some inputs at a time: after a pipeline's first steps, if there are any.
+
+    As numbers of that width; with None as they are.
+    """
+    x = sliceable(x, names=names, by_name=picks_columns(steps))
+    for span in spans(count(x), ROWS):
+        # Without names for what is in between: it would stay in memory until the next ones are there.
+        yield span, _numbers(transformed(steps, take(x, span)), width, span.start)
+
+
+def _numbers(x: Any, width: int | None, first: int) -> Any:
+    return x if width is None else features(x, width=width, first=first, missing=True)
 
 
 def is_pipeline(estimator: Any) -> bool:

@@ -10,7 +10,7 @@ a fit takes milliseconds and a posterior is a few kilobytes.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 from warnings import warn
 
 import numpy as np
@@ -60,7 +60,7 @@ class GPClassifier:
     """
 
     kernel: Kernel = PAPER
-    inference: str = "ep"
+    inference: Literal["ep", "vi"] = "ep"
     learn: bool = False
     draws: int = 500
     frequencies: int = 1024
@@ -72,8 +72,8 @@ class GPClassifier:
 
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator, classes: Sequence[Any] | None = None) -> "GPPosterior":
         """The posterior given labelled inputs; one of the two classes may still be without an example."""
-        codes, known = class_codes(y, classes)
-        _check_two(known)
+        codes, two_classes = class_codes(y, classes)
+        _check_two(two_classes)
         check_rng(rng)
         names, x = column_names(x), _inputs(x, codes, self.kernel)
         signs, infer = 2.0 * codes - 1, INFERENCE[self.inference]
@@ -82,7 +82,7 @@ class GPClassifier:
         if not sites.converged:
             warn(f"{self.inference} did not converge with {kernel}. Try a smaller scale.", RuntimeWarning, stacklevel=2)
         seed = int(rng.integers(SEEDS))
-        return GPPosterior(known, Process(kernel, x, sites, seed, self.draws, self.frequencies, names))
+        return GPPosterior(two_classes, Process(kernel, x, sites, seed, self.draws, self.frequencies, names))
 
 
 @final
@@ -142,6 +142,10 @@ class Process:
     frequencies: int
     names: Names = None  # of the columns of the fit
 
+    def inputs(self, x: Any) -> np.ndarray:
+        """`x [n, features]`, checked, in float64."""
+        return features(sliceable(x, names=self.names), width=self.x.shape[1], dtype=np.float64)
+
     def parts(self, x: Any, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, `x [n, features]` there, checked), `size` rows at a time; float64 copies do not grow with x."""
         x, width = sliceable(x, names=self.names), self.x.shape[1]
@@ -160,7 +164,7 @@ class Process:
 
     def covariance(self, x: Any, x2: Any) -> np.ndarray:
         """Covariance of f at all pairs, `[n, features], [m, features] -> [n, m]`."""
-        x2 = features(sliceable(x2, names=self.names), width=self.x.shape[1], dtype=np.float64)
+        x2 = self.inputs(x2)
         white = self.sites.whiten(self.kernel(self.x, x2))
         covariance = np.empty((count(x), len(x2)))
         for span, part in self.parts(x, BLOCK // len(self.x)):
@@ -224,7 +228,7 @@ class GPPosterior:
         a = mean / np.sqrt(1 + variance)
         return np.stack([ndtr(-a), ndtr(a)], axis=-1)
 
-    def epig(self, x: Any, targets: Any, *, weights: Any = None) -> np.ndarray:
+    def epig(self, x: Any, targets: Any, *, weights: np.ndarray | None = None) -> np.ndarray:
         """EPIG `[n]` by `information.probit.epig`: no draws, no bias; in blocks of rows."""
         target_mean, target_variance = self.latent(targets)
 
@@ -235,17 +239,16 @@ class GPPosterior:
 
         return _by_rows(score, x, len(target_mean), self.process)
 
-    def top_epig(self, x: Any, targets: Any, size: int, *, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def top_epig(
+        self, x: Any, targets: Any, size: int, *, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The `size` best by `epig`, best first: (positions, scores), without scoring all of a large pool.
 
         The covariance of every candidate with every target is 10^8 numbers for a pool of 10^5 and 10^3 targets. The
         bounds of `information.probit_bounds` are content with rough ones, and only the few candidates that they leave
         are looked at exactly.
         """
-        x, targets = (
-            features(sliceable(each, names=self.process.names), width=self.process.x.shape[1], dtype=np.float64)
-            for each in (x, targets)
-        )
+        x, targets = self.process.inputs(x), self.process.inputs(targets)
         (mean, variance), (target_mean, target_variance) = self.latent(x), self.latent(targets)
         rough, error = rough_covariance(self.process, x, targets)
         return probit_bounds.top_epig(
@@ -280,7 +283,7 @@ class GPRegressionPosterior:
             means[span] = self.offset + self.unit * f
         return means, np.full(means.shape, self.noise_variance)
 
-    def epig(self, x: Any, targets: Any, *, weights: Any = None) -> np.ndarray:
+    def epig(self, x: Any, targets: Any, *, weights: np.ndarray | None = None) -> np.ndarray:
         """EPIG `[n]` by `information.gaussian.epig`, in closed form; in blocks of rows."""
         target_variance = self.latent(targets)[1] + self.noise_variance
 

@@ -184,8 +184,8 @@ def _solved(gram: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Sites
     scaled = root[:, None] * gram
     b = scaled * root
     b.flat[:: len(b) + 1] += 1.0
-    factor, fault = lapack.dpotrf(b.T, lower=1, clean=1, overwrite_a=1)  # transposed: as LAPACK likes its memory
-    if fault:
+    factor, error = lapack.dpotrf(b.T, lower=1, clean=1, overwrite_a=1)  # transposed: as LAPACK likes its memory
+    if error:
         raise ValueError(
             "the kernel matrix must be positive semi-definite, but it is not. Are inputs or scale too large?"
         )
@@ -330,10 +330,10 @@ def learnt(
     lengths = np.arange(1, 1 + np.size(kernel.length))
     starts = [given + step * np.isin(np.arange(len(given)), lengths) for step in STARTS]
     bounds = [(value - LOG_REACH, value + LOG_REACH) for value in given]
-    found = [
+    optima = [
         minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50}) for start in starts
     ]
-    return _unpacked(min(found, key=lambda each: float(each.fun)).x, kernel, noise)
+    return _unpacked(min(optima, key=lambda each: float(each.fun)).x, kernel, noise)
 
 
 def _unpacked(theta: np.ndarray, kernel: Kernel, noise: float | None) -> tuple[Kernel, float | None]:

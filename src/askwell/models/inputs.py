@@ -55,8 +55,8 @@ def features(
     try:
         with np.errstate(over="ignore"):  # too large for the dtype: infinite, and refused below
             array = np.asarray(_plain(x, dtype), dtype)
-    except (TypeError, ValueError) as fault:
-        raise ValueError(_no_numbers(x, fault)) from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(_no_numbers(x, error)) from None
     if array.ndim != 2 or (width is not None and array.shape[1] != width):
         wanted = "any number of" if width is None else str(width)
         raise ValueError(
@@ -67,21 +67,21 @@ def features(
     wrong = ~np.isfinite(array) if not missing else np.isinf(array)
     if wrong.any():
         row, column = (int(axis[0]) for axis in np.nonzero(wrong))
-        found = f"x[{first + row}, {column}] is {array[row, column]}"
+        entry = f"x[{first + row}, {column}] is {array[row, column]}"
         names = column_names(x)
         if names is not None:
-            found += f" (column {names[column]!r})"
+            entry += f" (column {names[column]!r})"
         if array[row, column] == array[row, column]:  # not NaN
-            raise ValueError(f"x must be finite, in {array.dtype}, but {found}. Clip or rescale that feature.")
+            raise ValueError(f"x must be finite, in {array.dtype}, but {entry}. Clip or rescale that feature.")
         raise ValueError(
-            f"x must be finite, but {found}. Fill missing values first, for instance with scikit-learn's SimpleImputer "
+            f"x must be finite, but {entry}. Fill missing values first, for instance with scikit-learn's SimpleImputer "
             "in a pipeline in front of the model."
         )
     return array
 
 
-def _no_numbers(x: Any, fault: Exception) -> str:
-    if isinstance(x, list | tuple) and "inhomogeneous" in str(fault):
+def _no_numbers(x: Any, error: Exception) -> str:
+    if isinstance(x, list | tuple) and "inhomogeneous" in str(error):
         return "x must be a table [inputs, features], but its rows have different lengths."
     if isinstance(x, dict):
         return (
@@ -102,7 +102,7 @@ def other_columns(x: Any) -> list[Any]:
 
 
 def _is_number(kind: Any) -> bool:
-    """Whether a column of this dtype holds numbers: of pandas, or of polars, whose dtypes are told by their names."""
+    """Whether a column of this dtype holds numbers: of pandas, or of polars, whose dtypes have names that say so."""
     if hasattr(kind, "is_numeric"):
         return bool(kind.is_numeric()) or str(kind) == "Boolean"
     return getattr(kind, "kind", "O") in "biuf"
@@ -181,13 +181,13 @@ def aligned(x: Any, names: Names, *, by_name: bool = False) -> Any:
         return x
     if len(given) == len(names) == len({*names}) and {*given} == {*names}:
         return x[list(names)]
-    if by_name or _by_place(given, names):
+    if by_name or _by_position(given, names):
         return x
     raise ValueError(_other_columns(given, names))
 
 
-def _by_place(given: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
-    """Whether only places can tell: one side is counted, and the other has other words, or "0", "1" for 0, 1."""
+def _by_position(given: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
+    """Whether only positions can tell: one side is counted, and the other has other words, or "0", "1" for 0, 1."""
     here, there = [str(name) for name in given], [str(name) for name in names]
     return (_counted(given) or _counted(names)) and (here == there or not {*here} & {*there})
 
@@ -311,8 +311,8 @@ class Encoding:
                 f"{given.shape}. Where classes have no labels yet, name all of them: classes=[...]."
             )
         order = _sorted(self.classes)
-        kept = np.array([given[order.index(label)] for label in self.seen])
-        return kept / kept.sum()
+        own = np.array([given[order.index(label)] for label in self.seen])
+        return own / own.sum()
 
     def _number(self, name: str, label: Any) -> int | None:
         if plain(label) not in self.classes:
@@ -320,7 +320,7 @@ class Encoding:
         return self.seen.index(plain(label)) if plain(label) in self.seen else None
 
     def _unknown(self, name: str, label: Any) -> str:
-        spelt = {str(known): known for known in self.classes}
+        spelt = {str(label): label for label in self.classes}
         near = difflib.get_close_matches(str(label), spelt, n=1)
         hint = f"Did you mean {spelt[near[0]]!r}? " if near else ""
         more = "" if self.declared else "If it is a class that has no label yet, name all classes: classes=[...]."

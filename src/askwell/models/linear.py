@@ -170,7 +170,7 @@ class LinearPosterior:
 
     @property
     def _block(self) -> int:
-        """Rows of a product: 2^i, since BLAS rounds by a row's place in it, and chunks have 2^j."""
+        """Rows of a product: 2^i, since BLAS rounds by a row's position in it, and chunks have 2^j."""
         _, c, k = self.weights.shape
         return whole_power(min(MOST_ROWS, BLOCK // max(len(self.weights), k if c == 2 else c * k)))
 

@@ -11,8 +11,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from askwell.arrays import spans, take
-from askwell.models.forest import MaxFeatures, check_forest, features_looked_at, is_pipeline, picks_columns, transformed
+from askwell.arrays import take
+from askwell.models.forest import (
+    MaxFeatures,
+    check_forest,
+    features_looked_at,
+    input_parts,
+    is_pipeline,
+    transformed,
+)
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
 from askwell.models.scikit_learn import check_bag, check_can, last_step, seeded_copy, some_columns
@@ -20,7 +27,6 @@ from askwell.models.trees import Labels, Trees, grown, leaf_values, pack_trees
 
 __all__ = ["RandomForestRegression", "RegressionModel", "RegressionPosterior", "noise_variance"]
 
-ROWS = 2**14  # inputs predicted at a time: the insides of a member must not grow with the pool
 FOLDS = 5
 LEAST_NOISE = 0.01  # of the squared error: trees with pure leaves are surer of a label than anybody can be
 
@@ -71,12 +77,12 @@ class RegressionModel:
         parts = np.array_split(rng.permutation(len(y)), min(FOLDS, len(y)))
         if len(parts) < 2:
             return 0.0
-        found = []
+        folds = []
         for part in parts:
             rest = np.setdiff1d(np.arange(len(y)), part)
             fold = seeded_copy(self.estimator, rng).fit(take(x, rest), y[rest])
-            found.append(_regression(fold, take(x, rest), y[rest]).predict(take(x, part)))
-        means, variances = (np.concatenate(each) for each in zip(*found, strict=True))
+            folds.append(_regression(fold, take(x, rest), y[rest]).predict(take(x, part)))
+        means, variances = (np.concatenate(each) for each in zip(*folds, strict=True))
         return noise_variance(means, variances, y[np.concatenate(parts)])
 
 
@@ -162,12 +168,9 @@ class RegressionPosterior:
 
     def predict(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the label, `[n, k]` each, float64: labels may stand far from zero."""
-        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         means = np.empty((count(x), len(self.members)))
         variances = np.empty_like(means)
-        for span in spans(len(means), ROWS):
-            part = transformed(self.steps, take(x, span))
-            part = part if self.width is None else features(part, width=self.width, first=span.start, missing=True)
+        for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
             means[span], variances[span] = self.members.moments(part)
         variances += self.noise
         return means, variances

@@ -19,7 +19,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from askwell.arrays import spans, take, threads
-from askwell.models.forest import ForestPosterior, is_pipeline, picks_columns, transformed
+from askwell.models.forest import ForestPosterior, input_parts, is_pipeline
 from askwell.models.inputs import (
     Encoding,
     Names,
@@ -30,7 +30,6 @@ from askwell.models.inputs import (
     features,
     is_frame,
     other_columns,
-    sliceable,
 )
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 from askwell.models.trees import pack_trees
@@ -49,7 +48,6 @@ __all__ = [
     "with_members",
 ]
 
-ROWS = 2**14  # inputs predicted at a time: copies and the insides of members must not grow with the pool
 FREE = {  # parameters that may have any value from this one on; the others must be as scikit-learn has them by default
     "n_estimators": 1,
     "max_depth": 1,
@@ -114,12 +112,8 @@ class MembersPosterior:
 
     def predict(self, x: Any) -> np.ndarray:
         """Class probabilities `[n, k, c]`, float32."""
-        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         out = np.zeros((count(x), len(self.members), len(self.classes)), np.float32)
-        for span in spans(len(out), ROWS):
-            part = transformed(self.steps, take(x, span))
-            if self.width is not None:
-                part = features(part, width=self.width, first=span.start, missing=True)
+        for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
             for k, (member, inputs, columns) in enumerate(zip(self.members, self.inputs, self.columns, strict=True)):
                 out[span, k, columns] = member.predict_proba(some_columns(part, inputs))
         return out
@@ -155,7 +149,7 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
         words = f"{name} is a {kind}. For those there is {room}."
     elif hasattr(last, "best_estimator_") or hasattr(last, "refit"):
         words = (
-            f"{name} is a search. Give what it has found, its best_estimator_, or askwell.as_model(search, draws=50), "
+            f"{name} is a search. Give its result, best_estimator_, or askwell.as_model(search, draws=50), "
             "which searches for each of 50 bootstrap samples of the labels."
         )
     elif of == "regressors":
@@ -417,8 +411,8 @@ def _grown(forest: Any, x: np.ndarray, y: np.ndarray, seeds: np.ndarray) -> list
     from sklearn.utils import check_random_state
 
     (n, d), leaf, trees = x.shape, forest.min_samples_leaf, list[Any]()
-    known, codes = np.unique(y, return_inverse=True)
-    classes, labels = np.array([len(known)], np.intp), np.ascontiguousarray(codes.reshape(-1, 1), np.float64)
+    seen, codes = np.unique(y, return_inverse=True)
+    classes, labels = np.array([len(seen)], np.intp), np.ascontiguousarray(codes.reshape(-1, 1), np.float64)
     split, depth = max(forest.min_samples_split, 2 * leaf), forest.max_depth or np.iinfo(np.int32).max
     for seed in seeds:
         times = np.bincount(check_random_state(seed).randint(0, n, n), minlength=n).astype(np.float64)
