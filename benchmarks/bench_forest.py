@@ -11,7 +11,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.ensemble import RandomForestClassifier
 
 import askwell
-from askwell.models.forest import ForestModel, RandomForest
+from askwell.models.forest import RandomForest
+from askwell.models.scikit_learn import ForestModel
 from askwell.seeds import rng_for
 from benchmarks.measure import MIB, Row, in_child, interleaved, peak_above, row
 from experiments import data

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import askwell
 from askwell.learner import Learner
-from askwell.models.forest import ForestModel
+from askwell.models.scikit_learn import ForestModel
 from askwell.seeds import rng_for
 from askwell.targets import from_pool
 from benchmarks.measure import ONE_THREAD, Row, in_child, interleaved, row

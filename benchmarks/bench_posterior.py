@@ -25,7 +25,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import askwell
 from askwell.models.linear import _augmented, _deviations
-from askwell.models.tempered import _mode, _span, tempered_posterior
+from askwell.models.tempered import _modes, _span, tempered_posterior
 from askwell.seeds import rng_for
 from benchmarks.measure import ONE_THREAD, Row, in_child, row
 from experiments import data
@@ -110,7 +110,7 @@ def laplace(x: np.ndarray, y: np.ndarray, c: int, *, draws: int, rng: Any) -> tu
 
     def gaussian(s: float) -> tuple[np.ndarray, np.ndarray, float]:
         t = s * z
-        mode = _mode(t, truth, np.zeros((t.shape[1], c)), 1e-4)
+        mode = _modes(t[None], truth, np.ones(1), tolerance=1e-4)[0][0]
         probs = softmax(t @ mode, axis=1)
         curved = np.einsum("na,ab->nab", probs, np.eye(c)) - probs[:, :, None] * probs[:, None]
         h = np.einsum("nab,ni,nj->aibj", curved, t, t, optimize=True).reshape(c * t.shape[1], -1)

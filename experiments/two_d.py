@@ -14,7 +14,6 @@ import numpy as np
 
 from askwell.information.probit_bounds import top_bald
 from askwell.models.gp import GPClassifier, GPPosterior
-from askwell.models.gp_top import top_epig
 from askwell.seeds import rng_for
 from askwell.simulation.runs import metrics
 from experiments.drawing import ahead, curve_panels, curve_table, judged
@@ -126,7 +125,7 @@ def _question(posterior: GPPosterior, problem: Problem, score: str, asked: Seque
     if score == "bald":
         return int(free[top_bald(*posterior.latent(x), 1)[0][0]])
     targets = P1.draw(m, rng=rng_for(seed, step, "targets"))
-    return int(free[top_epig(posterior.process, x, targets, 1)[0][0]])
+    return int(free[posterior.top_epig(x, targets, 1)[0][0]])
 
 
 CLAIM = "EPIG deals effectively with a pool of 100,000; BALD is counterproductive relative to random acquisition"

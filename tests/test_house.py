@@ -25,15 +25,14 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     "vote_kernels",
-    *("plain_growing", "tree_kernels", "logistic_kernels", "masks", "networks", "passes", "tensors", "training"),
+    *("tree_kernels", "linear_kernels", "masks", "networks", "passes", "tensors", "training"),
     *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
     "sklearn": {
         "session/agreement.py",
-        "models/forest.py",
-        "models/growing.py",
+        "models/scikit_learn.py",
         "project/features.py",
         "data/texts.py",
         "demo.py",
@@ -69,13 +68,11 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "information/pairs.py",
         "information/vectors.py",
         "information/vote_kernels.py",
-        "models/tree_kernels.py",
     },
     "llvmlite": {
         "information/pairs.py",
         "information/vectors.py",
         "information/vote_kernels.py",
-        "models/tree_kernels.py",
     },
 }
 MOST_LINES = 600

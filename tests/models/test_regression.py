@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from askwell.information import gaussian
-from askwell.models.forest import seeded_copy
-from askwell.models.regression import RegressionModel, RegressionPosterior, noise_variance
+from askwell.models.regression import RandomForestRegression, RegressionModel, RegressionPosterior, noise_variance
+from askwell.models.scikit_learn import seeded_copy
 from askwell.seeds import rng_for
 
 
@@ -178,3 +178,19 @@ def test_refusals_of_regression_elsewhere():
         RegressionPosterior.of([])
     with pytest.raises(ValueError, match=r"must have predict\(x\)"):
         RegressionPosterior.of([3])
+
+
+def test_numbers_as_scikit_learns_in_distribution():
+    rng = rng_for(0, 0, "trees")
+    x = rng.normal(size=(150, 4))
+    y = 1000 + x[:, 0] * 3 + np.abs(x[:, 1]) + rng.normal(size=150) / 3
+    new = rng.normal(size=(400, 4))
+    found = [
+        model.fit(x, y, rng=rng_for(0, 0, "fit"))
+        for model in (RegressionModel(RandomForestRegressor(300)), RandomForestRegression(300))
+    ]
+    (means, spread), (own_means, own_spread) = (posterior.predict(new) for posterior in found)
+    assert np.abs(means.mean(1) - own_means.mean(1)).mean() < 0.05 * y.std()
+    assert own_means.std(1).mean() == pytest.approx(means.std(1).mean(), rel=0.05)
+    assert own_spread.mean() == pytest.approx(spread.mean(), rel=0.3)
+    assert found[1].noise == pytest.approx(found[0].noise, rel=0.3)

@@ -106,7 +106,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
 def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
     """The pool's rows, and the question what is worth asking of them."""
     from askwell.data import label_column, open_rows, read_table
-    from askwell.models.names import model_named
+    from askwell.models import model_named
     from askwell.scoring import Search
     from askwell.seeds import rng_for
 

@@ -196,7 +196,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
 
 def _model(name: str | None, task: Labelled) -> Any:
     """The model asked for, else the one that a project would have."""
-    from askwell.models.names import model_named
+    from askwell.models import model_named
 
     return model_named(name or ("linear" if task.texts else "forest"), task.x, alike=task.alike)
 

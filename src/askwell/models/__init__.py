@@ -1,14 +1,31 @@
-"""Models whose posterior can be asked: one file per kind, and the choice between them."""
+"""Models: what learns from labels, and the posterior that it gives.
+
+    labelled x, y -- Model.fit(x, y, rng=) --> Posterior -- .predict(x) --> probs [n, k, c]
+
+A posterior has k draws, each of them one set of parameters, the same in every call: EPIG multiplies what a draw says of
+a candidate with what the same draw says of a target. `protocol` has these two contracts and the optional shortcuts of a
+posterior, `inputs` what may come in. Each kind of model has its file, and what is compiled is apart from it:
+
+    forest       askwell's own trees (trees, tree_kernels)     linear    logistic regression (tempered, linear_kernels)
+    scikit_learn forests and bags, as the user set them up     gp        Gaussian processes (gp_inference)
+    regression   numbers instead of classes                    dropout   networks (masks, passes, tensors, training)
+    ensemble     any list of classifiers
+
+Which model an estimator or a name stands for is decided here.
+"""
 
 import dataclasses
 import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
+from askwell import checks
 from askwell.models.protocol import Model, Posterior, takes
 
-__all__ = ["Model", "Posterior", "as_model"]
+__all__ = ["MODELS", "Model", "Posterior", "as_model", "model_named"]
 
 
 def as_model(estimator: Any, *, draws: int | None = None) -> Model:
@@ -28,9 +45,7 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
     >>> as_model(HistGradientBoostingClassifier(), draws=50)
     EnsembleModel(estimator=HistGradientBoostingClassifier(), draws=50, bootstrap=True)
     """
-    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 2):
-        raise ValueError(f"draws must be a whole number from 2, but it is {draws!r}. Try 50 or more.")
-    draws = None if draws is None else int(draws)
+    draws = None if draws is None else checks.count("draws", draws, least=2)
     if hasattr(estimator, "get_params") and not (isinstance(estimator, type) and draws is not None):
         return _of_estimator(estimator, draws)
     if "torch" in sys.modules and isinstance(estimator, sys.modules["torch"].nn.Module):
@@ -50,7 +65,7 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
 
 def _of_estimator(estimator: Any, draws: int | None) -> Model:
     """A model of a scikit-learn style classifier."""
-    from askwell.models.forest import ForestModel, is_single_classifier, with_members
+    from askwell.models.scikit_learn import ForestModel, is_single_classifier, with_members
 
     if draws is None:
         return ForestModel(estimator)
@@ -68,3 +83,47 @@ def _with_draws(model: Any, draws: int) -> Model:
     raise ValueError(
         f"draws cannot be set here: {type(model).__name__} is a model already, with draws of its own. Leave draws= out."
     )
+
+
+# ---- by name ---------------------------------------------------------------------------------------------------------
+
+
+def _forest(x: np.ndarray, alike: bool) -> Model:
+    from askwell.models.forest import forest
+
+    return forest()
+
+
+def _linear(x: np.ndarray, alike: bool) -> Model:
+    from askwell.models.linear import LinearModel
+
+    return LinearModel(standardise=False) if alike else LinearModel(reference=x)
+
+
+def _gp(x: np.ndarray, alike: bool) -> Model:
+    from askwell.models.gp import GPClassifier, Kernel
+
+    spread = np.ones(x.shape[1]) if alike else x.std(axis=0, dtype=np.float64)
+    lengths = np.where(spread > 0, spread, 1.0) * np.sqrt(x.shape[1])
+    return GPClassifier(Kernel(scale=10.0, length=tuple(lengths.tolist())), learn=True)
+
+
+MODELS: Mapping[str, Callable[[np.ndarray, bool], Model]] = MappingProxyType(
+    {"forest": _forest, "linear": _linear, "gp": _gp}
+)
+
+
+def model_named(name: str, x: Any, *, alike: bool = False) -> Model:
+    """The model of that name for inputs like `x [n, d]`, a pool or a part of it: the same through every door.
+
+    Sizes are those of the models themselves: 500 trees, 500 draws. With fewer, EPIG's bias, (c-1)²/2k nats for votes,
+    hides which questions are better (docs/models.md).
+    Features count by their standard deviations in `x`, or, where they are `alike` (parts of one thing in one unit:
+    pixels, components, an embedding), as they are.
+
+    >>> model_named("forest", np.zeros((5, 2)))
+    RandomForest(trees=500, min_samples_leaf=1, max_features='sqrt', class_weight=None)
+    """
+    if name not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}, but it is {name!r}.")
+    return MODELS[name](np.asarray(x), alike)

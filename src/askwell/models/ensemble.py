@@ -12,10 +12,10 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans, take
-from askwell.models.forest import check_can, last_step, picks_columns, seeded_copy, several_classes
-from askwell.models.inputs import Names, check_lengths, column_names, count, sliceable
-from askwell.models.labels import encoded
+from askwell.models.forest import picks_columns
+from askwell.models.inputs import Names, check_lengths, column_names, count, encoded, sliceable
 from askwell.models.protocol import check_rng, class_codes
+from askwell.models.scikit_learn import check_can, last_step, seeded_copy, several_classes
 
 __all__ = ["EnsembleModel", "EnsemblePosterior"]
 

@@ -150,10 +150,10 @@ def check_classifies(model: Any) -> None:
 
 def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
     """p(y|x) `[n, c]`, the mean over the posterior's draws. Whatever predicts, rather than scores, asks here."""
-    found = beliefs(posterior, x)
-    if isinstance(found, Votes):
-        return vote_shares(found).astype(np.float32)
-    mean: np.ndarray = found.mean(axis=1)
+    belief = beliefs(posterior, x)
+    if isinstance(belief, Votes):
+        return vote_shares(belief).astype(np.float32)
+    mean: np.ndarray = belief.mean(axis=1)
     return mean
 
 
@@ -186,20 +186,20 @@ def class_codes(y: Any, classes: Sequence[Any] | None) -> tuple[np.ndarray, tupl
             f"y must hold labels, but y[{missing[0]}] is {named[missing[0]]}. Leave unlabelled examples out of x and y."
         )
     check_labels(named, like=[plain(label) for label in (() if classes is None else classes)])
-    known = _in_order(named) if classes is None else tuple(classes)
-    place = {label: column for column, label in enumerate(known)}
-    if len(place) < len(known):
-        raise ValueError(f"classes must name each class once, but they are {known}.")
-    strange = [label for label in named if label not in place]
+    all_classes = _in_order(named) if classes is None else tuple(classes)
+    column_of = {label: column for column, label in enumerate(all_classes)}
+    if len(column_of) < len(all_classes):
+        raise ValueError(f"classes must name each class once, but they are {all_classes}.")
+    strange = [label for label in named if label not in column_of]
     if strange:
-        raise ValueError(f"y must hold labels of the classes {known}, but {strange[0]!r} is none of them.")
-    return np.array([place[label] for label in named], np.intp), known
+        raise ValueError(f"y must hold labels of the classes {all_classes}, but {strange[0]!r} is none of them.")
+    return np.array([column_of[label] for label in named], np.intp), all_classes
 
 
 def check_labels(labels: Sequence[Any], *, like: Sequence[Any] = (), name: str = "y") -> None:
     """Refuse what cannot be classes: fractions, and truth values among numbers, where True would be 1.
 
-    `like` are the classes, or labels that are known already; missing values are for the caller to find.
+    `like` are the classes, or labels that there are already; missing values are for the caller to find.
 
     >>> check_labels([0.5, 1.0])
     Traceback (most recent call last):

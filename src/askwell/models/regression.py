@@ -11,25 +11,22 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from askwell.arrays import spans, take
+from askwell.arrays import take
 from askwell.models.forest import (
-    check_bag,
-    check_can,
+    MaxFeatures,
     check_forest,
     features_looked_at,
+    input_parts,
     is_pipeline,
-    last_step,
-    picks_columns,
-    seeded_copy,
-    some_columns,
     transformed,
 )
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng
+from askwell.models.scikit_learn import check_bag, check_can, last_step, seeded_copy, some_columns
+from askwell.models.trees import Labels, Trees, grown, leaf_values, pack_trees
 
 __all__ = ["RandomForestRegression", "RegressionModel", "RegressionPosterior", "noise_variance"]
 
-ROWS = 2**14  # inputs predicted at a time: the insides of a member must not grow with the pool
 FOLDS = 5
 LEAST_NOISE = 0.01  # of the squared error: trees with pure leaves are surer of a label than anybody can be
 
@@ -80,12 +77,12 @@ class RegressionModel:
         parts = np.array_split(rng.permutation(len(y)), min(FOLDS, len(y)))
         if len(parts) < 2:
             return 0.0
-        found = []
+        folds = []
         for part in parts:
             rest = np.setdiff1d(np.arange(len(y)), part)
             fold = seeded_copy(self.estimator, rng).fit(take(x, rest), y[rest])
-            found.append(_regression(fold, take(x, rest), y[rest]).predict(take(x, part)))
-        means, variances = (np.concatenate(each) for each in zip(*found, strict=True))
+            folds.append(_regression(fold, take(x, rest), y[rest]).predict(take(x, part)))
+        means, variances = (np.concatenate(each) for each in zip(*folds, strict=True))
         return noise_variance(means, variances, y[np.concatenate(parts)])
 
 
@@ -109,7 +106,7 @@ class RandomForestRegression:
 
     trees: int = 500
     min_samples_leaf: int = 1
-    max_features: float | int | Literal["sqrt"] = 1.0
+    max_features: MaxFeatures = 1.0
     noise: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
@@ -118,8 +115,6 @@ class RandomForestRegression:
 
     def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> "RegressionPosterior":
         """The posterior given inputs and real labels `y [n]`."""
-        from askwell.models.trees import Labels, grown
-
         values = numbers(y)
         check_lengths(x, values)
         check_rng(rng)
@@ -173,12 +168,9 @@ class RegressionPosterior:
 
     def predict(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the label, `[n, k]` each, float64: labels may stand far from zero."""
-        x = sliceable(x, names=self.names, by_name=picks_columns(self.steps))
         means = np.empty((count(x), len(self.members)))
         variances = np.empty_like(means)
-        for span in spans(len(means), ROWS):
-            part = transformed(self.steps, take(x, span))
-            part = part if self.width is None else features(part, width=self.width, first=span.start, missing=True)
+        for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
             means[span], variances[span] = self.members.moments(part)
         variances += self.noise
         return means, variances
@@ -216,15 +208,13 @@ def _check_noise(noise: Any) -> None:
 class _Trees(NamedTuple):
     """Regression trees, walked in one pass; their values stand about an offset, which float32 could not hold."""
 
-    trees: Any  # askwell.models.trees.Trees
+    trees: Trees
     offset: float
 
     def __len__(self) -> int:
         return len(self.trees.roots)
 
     def moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from askwell.models.trees import leaf_values
-
         leaves = np.empty((len(x), *self.trees.shape), np.float32)  # [n, k, 2]
         leaf_values(self.trees, x, out=leaves)
         return leaves[:, :, 0] + np.float64(self.offset), leaves[:, :, 1]
@@ -260,8 +250,6 @@ def _regression(fitted: Any, x: Any, y: np.ndarray) -> RegressionPosterior:
 
 def _packed(forest: Any, x: np.ndarray, y: np.ndarray) -> _Trees:
     """Trees with values `[nodes, 2]`: the mean and the variance of the labels in a leaf."""
-    from askwell.models.trees import pack_trees
-
     trees, offset = [member.tree_ for member in forest.estimators_], float(y.mean())
     values = [
         np.stack([tree.value[:, 0, 0] - offset, _leaf_variances(tree, x[chosen], y[chosen])], axis=1)

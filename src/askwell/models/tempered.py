@@ -55,8 +55,8 @@ def tempered_posterior(
 
     >>> from askwell.seeds import rng_for
     >>> rows, codes = np.array([[-1.0], [1.0]]), np.array([0, 1])
-    >>> found = tempered_posterior(rows, codes, 2, draws=50, rng=rng_for(0, 0, "fit"), scale=1.0)
-    >>> found.weights.shape, found.mean.round(2)
+    >>> result = tempered_posterior(rows, codes, 2, draws=50, rng=rng_for(0, 0, "fit"), scale=1.0)
+    >>> result.weights.shape, result.mean.round(2)
     ((1, 2, 50), array([[-0.52,  0.52]]))
     """
     scales, truth = np.array(SCALES if scale is None else [float(scale)]), np.eye(c)[codes]
@@ -133,7 +133,7 @@ def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: f
     most of the matrix. In units of the prior the Hessian is >= I, so the error of a mode is at most its gradient:
     `tolerance`, in the Euclidean norm.
     """
-    (g, _, r), c, found = z.shape, truth.shape[1], []
+    (g, _, r), c, modes = z.shape, truth.shape[1], []
     weights, turned = np.zeros((g, r, c)), np.ascontiguousarray(z.transpose(0, 2, 1))
     logits, squares = z @ weights, turned**2
     for s in scales:
@@ -165,13 +165,13 @@ def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: f
                 there = weights + step[:, None, None] * direction
                 gradient = turned @ (probs - truth) + there / s**2
                 after = _dots(gradient, direction)
-                far = open_ & (after > -slope / 2)  # beyond the lowest place, which convexity has before it
+                far = open_ & (after > -slope / 2)  # beyond the lowest point, which convexity has before it
                 if not far.any():
                     break
                 step = np.where(far, step * -slope / np.where(far, after - slope, 1), step)
             logits, weights = tried, there
-        found.append(weights)
-    return found
+        modes.append(weights)
+    return modes
 
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,27 +1,25 @@
-"""Trees, compiled: how they are grown, and the walk of many inputs down many of them. Importing this imports numba.
+"""Trees, compiled: how they are grown, and how many inputs go down many of them. Importing this imports numba.
 
 A tree depends on nothing but the labelled inputs and its seed: not on the trees before it, on threads, on the machine.
-What is drawn at a node depends on the way there alone, so that nodes may be grown in any order (`plain_growing.py`).
+What is drawn at a node depends on the way there alone, so that nodes may be grown in any order, as `trees.py` does in
+NumPy. What each of the loops gains is in docs/decisions.md.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from askwell.compiling import kernel
-from askwell.information.vote_kernels import WORD, lowest
-from askwell.models.plain_growing import LEFT, RIGHT, STEP
+from askwell.models.trees import LEFT, RIGHT, STEP
 
 __all__ = ["ROWS", "WORD", "grow", "sift", "spread_leaves", "walk"]
 
+WORD = 64  # inputs, or samples, that are bits of one number
 WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
-INDEX = ir.IntType(32)  # of a place in a vector
+FIRST_BITS = np.uint64(0x0102040810204080)  # times eight bytes of 0 or 1: they are the highest eight bits
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # 64 bits in which each six in a row are different ones
+POSITIONS = np.argsort([(int(DE_BRUIJN) << i) % 2**64 >> 58 for i in range(64)])  # of a bit, by the six that it gives
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -41,6 +39,12 @@ def _below(state, n):
     """A random whole number below n; the state moves on."""
     state[0] += STEP
     return np.int64(((_mixed(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+
+
+@kernel(**OPTIONS)
+def _lowest(word):
+    """The position of the lowest bit that is set."""
+    return POSITIONS[((word & (~word + np.uint64(1))) * DE_BRUIJN) >> np.uint64(58)]
 
 
 @kernel(**OPTIONS)
@@ -88,7 +92,7 @@ def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, las
     for c in range(total.shape[0]):
         squares_left += left[c] * left[c]
         squares_right += (total[c] - left[c]) * (total[c] - left[c])
-    best, place, samples, whole = -np.inf, -1, n + more + begun, w[-1]
+    best, position, samples, whole = -np.inf, -1, n + more + begun, w[-1]
     for i in range(n if last else n - 1):
         sample = np.intp(keys[i] & np.uint64(0xFFFFFFFF))
         step = w[sample]
@@ -106,18 +110,18 @@ def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, las
         if apart and there >= leaf and samples - there >= leaf:
             good = squares_left / weight + squares_right / (whole - weight)
             if good > best:
-                best, place = good, i
-    return best, place
+                best, position = good, i
+    return best, position
 
 
 @kernel(**OPTIONS)
-def _look_in_order(at, codes, places, samples, start, stop, y, w, total, left, leaf, bits):
+def _look_in_order(at, codes, positions, samples, start, stop, y, w, total, left, leaf, bits):
     """(how good, rank below, rank above, how many are below) of the best cut of a feature that none misses.
 
     None are below where there is one rank only, and there is no cut where how good is -inf.
 
-    What `_sort` and `_look` find, for counts of classes: a sample's bit is set at its place among all of the feature,
-    and set bits are read in order. No place is looked at twice, and which way a comparison goes need not be guessed.
+    What `_sort` and `_look` find, for counts of classes: a sample's bit is set at its position among all of the
+    feature, and set bits are read in order. No position is looked at twice, and no comparison need be guessed.
     """
     words = bits.shape[0]
     squares_left, squares_right, weight, whole, there, size = 0.0, 0.0, 0.0, w[-1], 0, stop - start
@@ -125,14 +129,14 @@ def _look_in_order(at, codes, places, samples, start, stop, y, w, total, left, l
         left[c] = 0
         squares_right += total[c] * total[c]
     for i in range(start, stop):
-        place = np.uint64(places[samples[i]])
-        bits[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+        position = np.uint64(positions[samples[i]])
+        bits[position >> np.uint64(6)] |= np.uint64(1) << (position & np.uint64(63))
     best, low, high, before, below = -np.inf, np.int64(0), np.int64(0), np.int64(-1), 0
     for word in range(words):
         these = bits[word]
         bits[word] = 0
         while these != np.uint64(0):
-            sample = np.intp(at[np.uint64(WORD * word + lowest(these))])
+            sample = np.intp(at[np.uint64(WORD * word + _lowest(these))])
             these &= these - np.uint64(1)
             rank = np.int64(codes[sample])
             if rank != before and there > 0:
@@ -225,17 +229,17 @@ def _split(
         lively = True
         _sort(keys, here, spare, count)
         if gone > 0:  # missing values on the left, and below on the right
-            good, place = _look(keys, here, 0, y, t, w, classes, total, one_side, absent, gone, leaf, False)
+            good, last_key = _look(keys, here, 0, y, t, w, classes, total, one_side, absent, gone, leaf, False)
             if good > best:
                 best, chosen, right = good, f, False
-                low, high = np.int64(keys[place] >> np.uint64(32)), np.int64(keys[place + 1] >> np.uint64(32))
+                low, high = np.int64(keys[last_key] >> np.uint64(32)), np.int64(keys[last_key + 1] >> np.uint64(32))
             for c in range(one_side.shape[0]):
                 one_side[c] = 0
-        good, place = _look(keys, here, gone, y, t, w, classes, total, one_side, 0.0, 0, leaf, gone > 0)
+        good, last_key = _look(keys, here, gone, y, t, w, classes, total, one_side, 0.0, 0, leaf, gone > 0)
         if good > best:
-            best, chosen, low = good, f, np.int64(keys[place] >> np.uint64(32))
-            high = np.int64(keys[place + 1] >> np.uint64(32)) if place < here - 1 else levels[f]
-            right = gone > 0 or 2 * (place + 1) <= here  # where none was missing: with most of the others
+            best, chosen, low = good, f, np.int64(keys[last_key] >> np.uint64(32))
+            high = np.int64(keys[last_key + 1] >> np.uint64(32)) if last_key < here - 1 else levels[f]
+            right = gone > 0 or 2 * (last_key + 1) <= here  # where none was missing: with most of the others
     while seen > 0:  # the next node finds the features in their order again
         seen -= 1
         f = order[picks[seen]]
@@ -303,7 +307,7 @@ def grow(
     """Grow a tree for each seed, as long as there is room; returns (trees, nodes, rows of `values`).
 
     Inputs are `codes [d, n]`, ranks of a feature's `levels[f]` different values `numbers [d, n]`, or `levels[f]` where
-    it is missing; `ordered [2, d, n]` has the samples in the order of a feature, and the place of each in it. Labels
+    it is missing; `ordered [2, d, n]` has the samples in the order of a feature, and the position of each in it. Labels
     are classes `y [n]` (and t is 1), or numbers `t [n]` (y is 0 and `classes` too). A leaf has `leaf` samples or more,
     and none is deeper than `deepest`. Nodes go to the arrays of the third line, the children of a node next to each
     other, right after left. `values` is filled from row `rows` on, which is `classes` at first. `bags [trees, n]`,
@@ -389,45 +393,20 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
                     out[first + i, tree] = value[at[i]]
 
 
-@intrinsic
-def _above(typing: Any, x: Any, place: Any, threshold: Any) -> Any:
-    """Which of the WORD numbers of an array from a place on are above a threshold, as bits."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.FloatType(), INDEX
-        vector = ir.VectorType(number, WORD)
-        own = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
-        own.align = 4
-        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
-        first = builder.insert_element(nothing, args[2], ir.Constant(lane, 0))
-        above = builder.fcmp_ordered(">", own, builder.shuffle_vector(first, nothing, everywhere))
-        return builder.bitcast(above, ir.IntType(WORD))
-
-    return types.uint64(x, types.intp, types.float32), code
-
-
-@intrinsic
-def _set_digit(typing: Any, codes: Any, place: Any, bits: Any, digit: Any, first: Any) -> Any:
-    """Set this digit of the WORD bytes of an array from a place on where these bits are set; the `first` one: anew."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.IntType(8), INDEX
-        vector = ir.VectorType(number, WORD)
-        zeros, everywhere = ir.Constant(vector, [0] * WORD), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
-        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer())
-        digits = builder.shuffle_vector(builder.insert_element(zeros, args[3], ir.Constant(lane, 0)), zeros, everywhere)
-        there = builder.select(builder.bitcast(args[2], ir.VectorType(ir.IntType(1), WORD)), digits, zeros)
-        before = builder.load(pointer)
-        before.align = 1
-        builder.store(builder.or_(builder.select(args[4], zeros, before), there), pointer).align = 1
-        return context.get_dummy_value()
-
-    return types.void(codes, types.intp, types.uint64, types.uint8, types.boolean), code
+@kernel(**OPTIONS)
+def _above(numbers, position, threshold, line):
+    """Which of the WORD numbers from a position on are above a threshold, as bits; `line [WORD]`, bytes, is scratch."""
+    for i in range(WORD):
+        line[i] = numbers[np.uint64(position) + np.uint64(i)] > threshold
+    eights, word = line.view(np.uint64), np.uint64(0)
+    for i in range(WORD // 8):
+        word |= ((eights[i] * FIRST_BITS) >> np.uint64(56)) << np.uint64(8 * i)
+    return word
 
 
 @kernel(**OPTIONS)
 def _turn(square):
-    """Turn over a square of bits, `square [WORD]`: bit j of word i and bit i of word j change places."""
+    """Turn over a square of bits, `square [WORD]`: bit j of word i and bit i of word j are exchanged."""
     size, mask = 32, np.uint64(0x00000000FFFFFFFF)
     while size > 0:
         shift = np.uint64(size)
@@ -441,20 +420,20 @@ def _turn(square):
 
 
 @kernel(**OPTIONS)
-def sift(x, begin, inner, leaves, first, reach, squares, line, out):
-    """`walk` for trees of not too many nodes, of inputs turned over, `x [d, inputs]`: n of them from `begin` on.
+def sift(x, begin, inner, leaf, first, most, out):
+    """`walk` for trees of not too many nodes and rows of a byte, of inputs turned over, `x [d, inputs]`.
 
-    WORD inputs go down a tree together: the inputs that come to a node are bits of a word, and the node, which compares
-    a whole vector, parts them in two. `inner` is (node, its left child, feature, threshold) of tree after tree, nodes
-    counted from the tree's root; tree k has those from `first[0, k]` on. `leaves` is (node, row): from `first[1, k]` on
-    the leaves of tree k or, where rows are bytes, from `first[1 + b, k]` on those whose row has the digit b. Such a
-    digit is a word as well, and WORD trees make a square of bits, which is turned over. `reach [nodes]`, `squares
-    [digits, WORD]`, none where rows are more than bytes, and `line [WORD]`, bytes, are scratch.
+    They are the n inputs from `begin` on, and the answer goes to `out [n, k]`. WORD inputs go down a tree together: the
+    inputs that come to a node are bits of a word, and the node, which compares all of them at once, parts them in two.
+    `inner` is (node, its left child, feature, threshold) of tree after tree, nodes counted from the tree's root; tree k
+    has those from `first[0, k]` on, and no tree has more than `most` nodes. From `first[1 + b, k]` on `leaf` has the
+    leaves of tree k whose row has the digit b. Such a digit is a word as well, and WORD trees make a square of bits,
+    which is turned over.
     """
-    node, child, cuts, thresholds = inner
-    leaf, row = leaves
-    (n, k), stride, digits = out.shape, x.shape[1], squares.shape[0]
-    flat, flat_out = x.reshape(x.size), out.reshape(out.size)
+    node, child, feature, threshold = inner
+    (n, k), stride, digits, numbers = out.shape, x.shape[1], first.shape[0] - 1, x.reshape(x.size)
+    reach, squares, line = np.empty(most, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
+    rows = out.reshape(out.size)
     for start in range(0, n, WORD):
         count = min(WORD, n - start)
         for begun in range(0, k, WORD):
@@ -464,30 +443,22 @@ def sift(x, begin, inner, leaves, first, reach, squares, line, out):
                 reach[0] = ~np.uint64(0) >> np.uint64(WORD - count)
                 for i in range(first[0, tree], first[0, tree + 1]):
                     these = reach[node[i]]
-                    right = these & _above(flat, np.intp(cuts[i]) * stride + begin + start, thresholds[i])
+                    right = these & _above(numbers, np.intp(feature[i]) * stride + begin + start, threshold[i], line)
                     reach[child[i]], reach[child[i] + np.uint32(1)] = these ^ right, right
                 for b in range(digits):
-                    found = np.uint64(0)
+                    these = np.uint64(0)
                     for i in range(first[1 + b, tree], first[1 + b, tree + 1]):
-                        found |= reach[leaf[i]]
-                    squares[b, t] = found
-                for i in range(first[1, tree], first[1, tree + 1] if digits == 0 else 0):
-                    these = reach[leaf[i]]
-                    while these != np.uint64(0):
-                        out[start + lowest(these), tree] = row[i]
-                        these &= these - np.uint64(1)
+                        these |= reach[leaf[i]]
+                    squares[b, t] = these
             for b in range(digits):
                 _turn(squares[b])
-            for i in range(count if digits > 0 else 0):
-                place = (start + i) * k + begun
-                if several == WORD:
-                    for b in range(digits):
-                        _set_digit(flat_out, place, squares[b, i], np.uint8(1 << b), b == 0)
-                    continue
+            for i in range(count):
+                position = (start + i) * k + begun
                 for b in range(digits):
-                    _set_digit(line, 0, squares[b, i], np.uint8(1 << b), b == 0)
-                for t in range(several):
-                    flat_out[place + t] = line[t]
+                    these, digit = squares[b, i], np.uint8(1 << b)
+                    for t in range(several):
+                        there = digit if (these >> np.uint64(t)) & np.uint64(1) else np.uint8(0)
+                        rows[position + t] = there if b == 0 else rows[position + t] | there
 
 
 @kernel(**OPTIONS)

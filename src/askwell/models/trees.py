@@ -1,6 +1,10 @@
-"""The trees of a forest as one: grown together, packed, walked in one pass without a check per tree.
+"""The trees of a forest as one table of nodes: grown together, or packed, and walked in one pass.
 
-Growing and walking are compiled (`tree_kernels.py`). Until that is ready NumPy does both, with the same result.
+    x, labels, seeds -- grown --------> Trees -- leaf_rows ----> the leaf of each input in each tree [n, k]
+    scikit-learn's trees - pack_trees --^    '-- leaf_values --> what these leaves say [n, k, c]
+
+Growing and walking are compiled (`tree_kernels.py`). Until that is ready NumPy does both, with the same result: the
+first forest of a fresh installation takes a tenth of a second, where compiling takes seven (docs/decisions.md).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -11,15 +15,18 @@ import numpy as np
 
 from askwell.arrays import spans, threads
 from askwell.compiling import ready
-from askwell.models.plain_growing import Levels, grown_in_numpy, seconds
+from askwell.seeds import scrambled
 
-__all__ = ["Grown", "Labels", "Trees", "grown", "leaf_rows", "leaf_values", "pack_trees"]
+__all__ = ["LEFT", "RIGHT", "STEP", "Grown", "Labels", "Trees", "grown", "leaf_rows", "leaf_values", "pack_trees"]
 
 SECONDS = 2e-8  # that NumPy takes for an input to go from a node to the next
 NODES = 1 << 16  # of trees grown at a time, at least
 PART = 2**12  # inputs whose leaves are looked up together
 SIFTED = 500  # nodes of a tree up to which all inputs at each node take less than each input from node to node
 WORTH = 20_000  # samples in all trees together: fewer are not worth a thread
+EACH = 2.5e-7  # seconds that NumPy takes to grow, for a sample, a feature and a level
+STEP = np.uint64(0x9E3779B97F4A7C15)  # between the states that random numbers are made of
+LEFT, RIGHT = np.uint64(0x5851F42D4C957F2D), np.uint64(0x14057B7EF767814F)  # what tells the keys of children apart
 
 
 class Trees(NamedTuple):
@@ -111,9 +118,10 @@ def grown(
     fixed = (labels.classes, look, leaf, n if deepest is None else deepest, shares if bootstrap else shares[:0])
     plain = bootstrap and labels.classes > 0 and not bags and not np.isnan(x).any()
     drawn = np.zeros((k if bags else 0, n), np.uint16)
-    if not ready(seconds(n, k, look, labels.classes)) and plain:
+    seconds = EACH * n * k * look * (2 + np.log2(n)) * (1 + labels.classes / 8)
+    if not ready(float(seconds)) and plain:
         options = {"look": look, "leaf": leaf, "deepest": fixed[3], "shares": shares, "seeds": seeds}
-        return Grown(_of_levels(grown_in_numpy(ranked[0], labels.y, labels.classes, **options), ranked[2], k), drawn)
+        return Grown(_of_levels(_grown_in_numpy(ranked[0], labels.y, labels.classes, **options), ranked[2], k), drawn)
     from askwell.models.tree_kernels import grow
 
     def some(span: slice) -> list[tuple[np.ndarray, ...]]:
@@ -143,8 +151,8 @@ def grown(
 def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(ranks `[d, n]`, how many different values a feature has `[d]`, these in order `[d, n]`, the inputs in order).
 
-    A missing value has the rank after all others. The inputs in order are `[2, d, n]`: which they are, and the place of
-    each.
+    A missing value has the rank after all others. The inputs in order are `[2, d, n]`: which they are, and the
+    position of each.
     """
     n, d = x.shape
     order = np.argsort(x, axis=0, kind="stable").T  # missing values last  [d, n]
@@ -160,9 +168,9 @@ def _ranked(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     numbers = np.zeros((d, n), np.float32)
     rows, first = np.nonzero(new & there)
     numbers[rows, rank[rows, first]] = ordered[rows, first]
-    places = np.stack([order, np.empty_like(order)]).astype(codes.dtype)
-    np.put_along_axis(places[1], order, np.arange(n, dtype=codes.dtype)[None], axis=1)
-    return codes, levels.astype(np.int64), numbers, places
+    ordered_samples = np.stack([order, np.empty_like(order)]).astype(codes.dtype)
+    np.put_along_axis(ordered_samples[1], order, np.arange(n, dtype=codes.dtype)[None], axis=1)
+    return codes, levels.astype(np.int64), numbers, ordered_samples
 
 
 def _joined(parts: list[tuple[np.ndarray, ...]], classes: int) -> Trees:
@@ -185,7 +193,167 @@ def _joined(parts: list[tuple[np.ndarray, ...]], classes: int) -> Trees:
     )
 
 
-def _of_levels(levels: Levels, numbers: np.ndarray, k: int) -> Trees:
+def _rounded(threshold: np.ndarray) -> np.ndarray:
+    """Thresholds for float32 inputs; infinite ones stay.
+
+    x <= threshold is the same question as x <= the largest float32 that is not above it.
+    """
+    rounded = threshold.astype(np.float32)
+    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float32)
+
+
+# ---- growing in NumPy ------------------------------------------------------------------------------------------------
+#
+# All trees at once, level by level. What is drawn at a node depends on the way there alone, counts are whole numbers,
+# and what is compared is computed by the same steps, so no order of growing changes a cut. Missing values, and numbers
+# as labels, wait for the compiler.
+
+
+class _Levels(NamedTuple):
+    """The nodes of k trees, level by level: the roots first. As `tree_kernels.grow` writes them."""
+
+    feature: np.ndarray  # [nodes]
+    low: np.ndarray  # [nodes]  the rank below the cut ...
+    high: np.ndarray  # [nodes]  ... and above it
+    left: np.ndarray  # [nodes]  itself of a leaf
+    missing_right: np.ndarray  # [nodes]
+    counts: np.ndarray  # [nodes, c]
+    depths: np.ndarray  # [k]
+
+
+def _grown_in_numpy(
+    codes: np.ndarray,
+    y: np.ndarray,
+    classes: int,
+    *,
+    look: int,
+    leaf: int,
+    deepest: int,
+    shares: np.ndarray,
+    seeds: np.ndarray,
+) -> _Levels:
+    """A tree for each seed, of ranks `codes [d, n]`, none missing, and classes `y [n]`: see `tree_kernels.grow`."""
+    times = _drawn(seeds, shares)  # [k, n]
+    tree, sample = np.nonzero(times)
+    weight = times[tree, sample].astype(np.float64)
+    node, ways, depth = (
+        tree.copy(),
+        scrambled(seeds.astype(np.uint64)),
+        0,
+    )  # of each sample its node; of each node its way
+    depths, first, levels = np.zeros(len(seeds), np.int32), 0, list[tuple[np.ndarray, ...]]()
+    trees_of = np.arange(len(seeds))  # the tree of each node of this level
+    while len(ways):
+        depths[trees_of] = depth
+        counts = np.zeros((len(ways), classes))
+        np.add.at(counts, (node, y[sample]), weight)
+        size = np.bincount(node, minlength=len(ways))
+        cut = _cuts(codes, y, node, sample, weight, counts, size, ways, look, leaf, depth < deepest)
+        inner = cut.feature >= 0
+        left = first + np.arange(len(ways))
+        left[inner] = first + len(ways) + 2 * np.arange(inner.sum())
+        levels.append((np.where(inner, cut.feature, 0), cut.low, cut.high, left, inner & cut.missing_right, counts))
+        goes_on = inner[node]
+        node, sample, weight = node[goes_on], sample[goes_on], weight[goes_on]
+        right = codes[cut.feature[node], sample] > cut.low[node]
+        node = left[node] - first - len(ways) + right
+        first += len(ways)
+        ways = np.stack([scrambled(ways[inner] ^ LEFT), scrambled(ways[inner] ^ RIGHT)], 1).ravel()
+        trees_of, depth = np.repeat(trees_of[inner], 2), depth + 1
+    feature, low, high, left, missing_right, counts = (np.concatenate(each) for each in zip(*levels, strict=True))
+    return _Levels(feature, low, high, left, missing_right, counts, depths)
+
+
+class _Cut(NamedTuple):
+    """The best cut of each node."""
+
+    feature: np.ndarray  # -1 where there is none
+    low: np.ndarray
+    high: np.ndarray
+    missing_right: np.ndarray
+    good: np.ndarray
+
+
+def _cuts(
+    codes: np.ndarray, y: np.ndarray, node: np.ndarray, sample: np.ndarray, weight: np.ndarray, counts: np.ndarray,
+    size: np.ndarray, ways: np.ndarray, look: int, leaf: int, deeper: bool,
+) -> _Cut:  # fmt: skip
+    """Features are drawn node by node; those that are looked at at the same turn are looked at together."""
+    nodes, d = len(ways), len(codes)
+    none = np.full(nodes, -1)
+    best = _Cut(none.copy(), none.copy(), none.copy(), np.zeros(nodes, bool), np.full(nodes, -np.inf))
+    searching = np.flatnonzero(((counts > 0).sum(1) > 1) & (size >= 2 * leaf)) if deeper else np.empty(0, np.intp)
+    order, lively = np.tile(np.arange(d), (len(searching), 1)), np.zeros(len(searching), bool)
+    for seen in range(d):
+        if len(searching) == 0:
+            break
+        at, rows = d - seen, np.arange(len(searching))
+        pick = _below(ways[searching], seen, at)
+        chosen = order[rows, pick]
+        order[rows, pick] = order[rows, at - 1]
+        feature = np.full(nodes, -1)
+        feature[searching] = chosen
+        lively |= _take_better(codes, y, node, sample, weight, counts, feature, leaf, best)[searching]
+        more = (seen + 1 < look) | ~lively
+        searching, order, lively = searching[more], order[more], lively[more]
+    return best
+
+
+def _take_better(
+    codes: np.ndarray, y: np.ndarray, node: np.ndarray, sample: np.ndarray, weight: np.ndarray, counts: np.ndarray,
+    feature: np.ndarray, leaf: int, best: _Cut,
+) -> np.ndarray:  # fmt: skip
+    """Take the best cut of a feature at each node, if it is better; says at which nodes the feature is not constant."""
+    here = np.flatnonzero(feature[node] >= 0)
+    code = codes[feature[node[here]], sample[here]].astype(np.int64)
+    here = here[np.lexsort((code, node[here]))]
+    at, code, w = node[here], codes[feature[node[here]], sample[here]].astype(np.int64), weight[here]
+    starts = np.flatnonzero(np.diff(at, prepend=-1))
+    which = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(at))))
+    ones = np.zeros((len(at), counts.shape[1]))
+    ones[np.arange(len(at)), y[sample[here]]] = w
+    left = np.cumsum(ones, axis=0)
+    left -= (left[starts] - ones[starts])[which]
+    total = counts[at]
+    heavy, whole = left.sum(1), total.sum(1)
+    position = np.arange(len(at)) - starts[which] + 1
+    size = np.diff(np.append(starts, len(at)))[which]
+    last = position == size
+    after = np.append(code[1:], -1)
+    apart = ~last & (code != after) & (position >= leaf) & (size - position >= leaf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        good = (left**2).sum(1) / heavy + ((total - left) ** 2).sum(1) / (whole - heavy)
+    good = np.where(apart, good, -np.inf)
+    top = np.maximum.reduceat(good, starts)
+    winner = np.flatnonzero((good == top[which]) & np.isfinite(good))
+    _, firsts = np.unique(which[winner], return_index=True)
+    winner = winner[firsts]
+    winner = winner[good[winner] > best.good[at[winner]]]
+    nodes = at[winner]
+    best.good[nodes], best.feature[nodes] = good[winner], feature[nodes]
+    best.low[nodes], best.high[nodes] = code[winner], after[winner]
+    best.missing_right[nodes] = 2 * position[winner] <= size[winner]
+    lively = np.zeros(len(feature), bool)
+    ends = np.append(starts[1:], len(at)) - 1
+    lively[at[starts]] = code[ends] > code[starts]
+    return lively
+
+
+def _below(states: np.ndarray, draw: int | np.ndarray, n: int) -> np.ndarray:
+    """The random number below n that each state gives at its `draw`-th call, counted from 0."""
+    moved = states + np.asarray(draw, np.uint64) * STEP + STEP
+    return (((scrambled(moved) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+
+
+def _drawn(seeds: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """How often each sample is drawn for each tree, `[k, n]`."""
+    n = len(shares)
+    draws = _below(seeds.astype(np.uint64)[:, None], np.arange(n), 2**32)  # [k, n]
+    picked = np.searchsorted(shares, draws, side="right")
+    return np.stack([np.bincount(row, minlength=n) for row in picked])
+
+
+def _of_levels(levels: _Levels, numbers: np.ndarray, k: int) -> Trees:
     """What NumPy has grown, as if compiled."""
     leaf = levels.left == np.arange(len(levels.left))
     low, high = (numbers[levels.feature, np.maximum(rank, 0)].astype(np.float64) for rank in (levels.low, levels.high))
@@ -201,15 +369,6 @@ def _of_levels(levels: Levels, numbers: np.ndarray, k: int) -> Trees:
         levels.missing_right,
         table,
     )
-
-
-def _rounded(threshold: np.ndarray) -> np.ndarray:
-    """Thresholds for float32 inputs; infinite ones stay.
-
-    x <= threshold is the same question as x <= the largest float32 that is not above it.
-    """
-    rounded = threshold.astype(np.float32)
-    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded).astype(np.float32)
 
 
 # ---- of scikit-learn -------------------------------------------------------------------------------------------------
@@ -228,16 +387,16 @@ def pack_trees(trees: list[Any], values: list[np.ndarray], *, probabilities: boo
     inner = children[:, 0] >= 0
     # The root first, then the children of the tree's first inner node, of its second ...
     before: np.ndarray = np.cumsum(inner) - inner
-    place = base.copy()
+    position = base.copy()
     pair = base + 1 + 2 * (before - before[base])
-    place[(children + base[:, None])[inner]] = np.stack([pair, pair + 1], axis=1)[inner]
+    position[(children + base[:, None])[inner]] = np.stack([pair, pair + 1], axis=1)[inner]
     table, value = _rows(np.concatenate(values), inner, probabilities)
     # A split into missing and there has an infinite threshold: nothing that is there is above the largest number.
     threshold = np.where(inner, np.minimum(_rounded(nodes("threshold")), np.finfo(np.float32).max), np.inf)
 
     def moved(each: np.ndarray, kind: Any) -> np.ndarray:
         out = np.empty(len(each), kind)
-        out[place] = each
+        out[position] = each
         return out
 
     return Trees(
@@ -245,7 +404,7 @@ def pack_trees(trees: list[Any], values: list[np.ndarray], *, probabilities: boo
         np.array([tree.max_depth for tree in trees], np.int32),
         moved(np.where(inner, nodes("feature"), 0), np.uint32),
         moved(threshold, np.float32),
-        moved(np.where(inner, pair, place), np.uint32),
+        moved(np.where(inner, pair, position), np.uint32),
         moved(value, np.uint32),
         moved(inner & (nodes("missing_go_to_left") == 0), np.bool_),
         table,
@@ -298,48 +457,42 @@ def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
         return out
     from askwell.models.tree_kernels import WORD, sift, walk
 
-    digits = max(1, (count - 1).bit_length()) if out.itemsize == 1 else 0
-    parts = _parts(trees, digits) if len(x) >= WORD and len(trees.left) <= SIFTED * len(trees.roots) else None
+    few = out.itemsize == 1 and len(x) >= WORD and len(trees.left) <= SIFTED * len(trees.roots)
+    parts = _sifting(trees, max(1, (count - 1).bit_length())) if few else None
     if parts is None:
         _each_part(len(x), lambda span: walk(x[span], *trees[:6], out[span]))
     else:
         turned = np.zeros((x.shape[1], -(-len(x) // WORD) * WORD), np.float32)
         turned[:, : len(x)] = x.T
-        _each_part(len(x), lambda span: sift(turned, span.start, *parts[:3], *_scratch(parts[3], digits), out[span]))
+        _each_part(len(x), lambda span: sift(turned, span.start, *parts, out[span]))
     return out
 
 
-def _parts(trees: Trees, digits: int) -> tuple[Any, ...] | None:
-    """What `tree_kernels.sift` needs to know of the trees, and the most nodes of one; None where trees are mixed.
+def _sifting(trees: Trees, digits: int) -> tuple[Any, ...] | None:
+    """(inner, leaf, first, most) as `tree_kernels.sift` wants them; None where the nodes of trees are mixed.
 
-    Mixed are those that NumPy has grown, level by level.
+    Mixed are those of trees that NumPy has grown, level by level.
     """
     nodes = len(trees.left)
     sizes: np.ndarray = np.diff(trees.roots.astype(np.int64), append=nodes)
     if (sizes < 1).any():
         return None
     base, number = np.repeat(trees.roots, sizes), np.arange(nodes, dtype=np.uint32)  # of each node its tree's root
-    left, ends = trees.left - base, np.repeat(sizes, sizes)
-    if (trees.left < base).any() or (left >= ends).any():
+    left = trees.left - base
+    if (trees.left < base).any() or (left >= np.repeat(sizes, sizes)).any():
         return None
-    is_leaf, local = trees.left == number, number - base
+    is_leaf, local, bounds = trees.left == number, number - base, np.append(trees.roots, nodes)
     inner = np.flatnonzero(~is_leaf)
-    having = [is_leaf & (trees.value >> np.uint32(b) & np.uint32(1)).astype(bool) for b in range(digits)] or [is_leaf]
-    some = [np.flatnonzero(which) for which in having]
-    before = np.cumsum([0, *map(len, some)])
-    bounds = np.append(trees.roots, nodes)
-    first = [np.searchsorted(inner, bounds)] + [
-        begun + np.searchsorted(which, bounds) for begun, which in zip(before, some, strict=False)
+    having = [
+        np.flatnonzero(is_leaf & (trees.value >> np.uint32(b) & np.uint32(1)).astype(bool)) for b in range(digits)
     ]
-    leaf = np.concatenate(some)
+    begun = np.cumsum([0, *map(len, having)])
+    first = [
+        inner.searchsorted(bounds),
+        *(at + some.searchsorted(bounds) for at, some in zip(begun, having, strict=False)),
+    ]
     cuts = local[inner], left[inner], trees.feature[inner], trees.threshold[inner]
-    return cuts, (local[leaf], trees.value[leaf]), np.stack(first), int(sizes.max())
-
-
-def _scratch(nodes: int, digits: int) -> tuple[np.ndarray, ...]:
-    from askwell.models.tree_kernels import WORD
-
-    return np.empty(nodes, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
+    return cuts, local[np.concatenate(having)], np.stack(first), int(sizes.max())
 
 
 def _each_part(n: int, job: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final, get_args
 
 from askwell.acquisition import as_score, checked_class_weights
 from askwell.data.display import Kind
-from askwell.models.names import MODELS
+from askwell.models import MODELS
 
 __all__ = ["FILE", "MODELS", "Settings", "read_settings", "settings_text"]
 

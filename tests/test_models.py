@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from askwell.models import MODELS, model_named
 from askwell.models.gp import GPClassifier
 from askwell.models.linear import LinearModel
-from askwell.models.names import MODELS, model_named
 from askwell.project.settings import MODELS as OF_PROJECTS
 from askwell.seeds import rng_for
 
