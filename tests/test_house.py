@@ -35,7 +35,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "models/forest.py",
         "models/growing.py",
         "project/features.py",
-        "data/texts.py",
+        "data/encoding.py",
         "demo.py",
     },
     "pandas": set(),
@@ -46,7 +46,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
             "trying",
         )
     },
-    "PIL": {"data/pictures.py"},
+    "PIL": {"data/display.py"},
     "fastapi": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("app", "api", "pages", "service"))},
     "httpx": {"bridge/client.py"},
     "itsdangerous": {"web/security.py"},
@@ -61,7 +61,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
     "pyarrow": {
         "project/formats.py",
-        *(f"data/{name}.py" for name in ("columns", "csv_files", "parquet_files")),
+        *(f"data/{name}.py" for name in ("table", "csv", "parquet")),
     },
     "fsspec": {"data/files.py"},
     "numba": {

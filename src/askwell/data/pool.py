@@ -13,11 +13,10 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import check_table, count, plain, take
+from askwell.data.dataset import Rows, open_rows
 from askwell.data.encoding import encoded
 from askwell.data.files import is_url, saved_array
-from askwell.data.opening import open_rows
 from askwell.data.reading import read_table
-from askwell.data.rows import Rows
 
 __all__ = ["Pool", "as_pool", "plain"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from askwell.data import Items, open_items
+from askwell.data.encoding import is_prose
 from askwell.data.table import is_missing
-from askwell.data.texts import is_prose
 from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
 from askwell.project.folder import CACHE, Project

@@ -19,9 +19,9 @@ import numpy as np
 
 from askwell.arrays import one_thread_each, spans
 from askwell.data import Items, Table, encoded
-from askwell.data.pictures import pixels
+from askwell.data.display import pixels
+from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
 from askwell.data.table import cell_text, listed
-from askwell.data.texts import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
 from askwell.project.vectors import Pairing, is_file, vectors_of
 
 __all__ = ["EMBEDDINGS", "Features", "kept_features", "make_features"]

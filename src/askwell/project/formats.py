@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from askwell.data.csv_chunks import read_rows as csv_rows
-from askwell.data.parquet_files import read_content
+from askwell.data.csv import read_rows as csv_rows
+from askwell.data.parquet import read_content
 from askwell.data.reading import check_file, json_rows
 from askwell.data.table import listed
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from askwell.data.columns import Column, joined, numbers_column, texts_column
 from askwell.data.files import Chunk, is_url, opened
-from askwell.data.table import Table, cell_text, listed, typed
+from askwell.data.table import Column, Table, cell_text, joined, listed, numbers_column, texts_column, typed
 
 __all__ = ["groups", "packed", "read_chunk", "read_column", "read_content", "read_numbers", "read_parquet"]
 
