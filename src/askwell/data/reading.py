@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from askwell.data.encoding import Encoded, Encoder, encoded, fit_texts, in_one_u
 from askwell.data.parquet import read_parquet
 from askwell.data.table import Column, Table, joined, label_column, numbers_column, some_rows, texts_column
 
-__all__ = ["Labelled", "check_file", "is_separated", "json_rows", "labelled", "read_table"]
+__all__ = ["Labelled", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -98,19 +98,19 @@ def check_file(file: Path, *, empty: bool = False) -> None:
 
 def _with_ids(table: Table, name: str) -> Table:
     """The same table with a column as ids: whole numbers if all are written as such, else texts as they stand there."""
-    ids: list[Any] = table.texts(name)
-    different = {*ids}
-    if len(different) < len(ids) or not all(map(str.strip, different)):
-        _refuse_ids(table, name, ids)
-    if all(map(WHOLE.fullmatch, ids)) and "-0" not in different:
-        ids = [*map(int, ids)]
+    ids: tuple[Any, ...] = checked_ids(table, name, table.texts(name))
+    if all(map(WHOLE.fullmatch, ids)) and "-0" not in ids:
+        ids = tuple(map(int, ids))
     rest = {other: values for other, values in table.columns.items() if other != name}
     written = {other: cells for other, cells in table.written.items() if other != name}
-    return Table(table.source, rest, table.numbers, tuple(ids), written)
+    return Table(table.source, rest, table.numbers, ids, written)
 
 
-def _refuse_ids(table: Table, name: str, ids: Sequence[str]) -> NoReturn:
-    """Name the first row without an id of its own."""
+def checked_ids(table: Any, name: str, ids: Sequence[str]) -> tuple[str, ...]:
+    """The ids in a column of a table, or a ValueError with the first row that has none of its own."""
+    different = {*ids}
+    if len(different) == len(ids) and all(map(str.strip, different)):
+        return tuple(ids)
     seen: dict[str, int] = {}
     for row, item in enumerate(ids):
         if not item.strip():

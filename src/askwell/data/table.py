@@ -22,6 +22,7 @@ __all__ = [
     "WrittenCells",
     "as_texts",
     "cell_text",
+    "check_column",
     "column_values",
     "is_missing",
     "joined",
@@ -99,9 +100,14 @@ class Table:
 
     def column(self, name: str) -> Values:
         """The values of a column, or a refusal that names the ones there are."""
-        if name in self.columns:
-            return self.columns[name]
-        raise ValueError(f"{self.source} has no column {name!r}. {_unknown(name, list(self.columns))}")
+        check_column(self.source, name, [*self.columns])
+        return self.columns[name]
+
+
+def check_column(source: str, name: str, names: Sequence[str]) -> None:
+    """Refuse the name of a column that is none of these."""
+    if name not in names:
+        raise ValueError(f"{source} has no column {name!r}. {_unknown(name, names)}")
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:
