@@ -267,8 +267,8 @@ def test_half_letters_are_reported_not_replaced(tmp_path):
     for kind in ("text", "table"):
         items = open_items(path, id="key", show="text", kind=kind)
         assert items.ids == ("b",)
-        assert "a.jsonl:1: the column 'text' holds half of a letter" in str(items.left_out[0])
-    with pytest.raises(ValueError, match=r"a\.jsonl:1: the id in the column 'text' holds half of a letter"):
+        assert "a.jsonl:1: the column 'text' holds half of a character" in str(items.left_out[0])
+    with pytest.raises(ValueError, match=r"a\.jsonl:1: the id in the column 'text' holds half of a character"):
         open_items(path, id="text")
 
 
@@ -312,7 +312,7 @@ def test_arrays(tmp_path):
     assert items.show("0") == ShownRow((("x0", "1.5"), ("x1", "")))
     np.save(tmp_path / "t.npy", np.array(["one", " ", "three"]))
     items = open_items(tmp_path / "t.npy")
-    assert (items.kind, items.ids, items.kept) == ("text", ("0", "2"), [0, 2])
+    assert (items.kind, items.ids, items.rows) == ("text", ("0", "2"), [0, 2])
     assert str(items.left_out[0]) == "t.npy:1: an empty text"
 
 
@@ -351,7 +351,7 @@ def test_no_pickle_is_ever_loaded(tmp_path):
     ({"show": ["text", "n"], "kind": "text"}, "show must be one column for kind 'text'"),
     ({"kind": "video"}, "kind must be one of text, image, table"),
     ({"hide": ["text", "n"]}, "no column to show"),
-    ({"kind": "image", "show": "text"}, "no row that can be shown. The first: a.csv:2: 'hello' must be"),
+    ({"kind": "image", "show": "text"}, "nothing that can be shown. The first: a.csv:2: 'hello' must be"),
 ])  # fmt: skip
 def test_refusals(tmp_path, options, said):
     path = write(tmp_path / "a.csv", "text,n\nhello,1\n")
@@ -419,7 +419,7 @@ def test_texts(folder, tmp_path):
                            (".hidden", "empty.txt", "latin.txt", "nul.txt", "out.txt", "up", "x.bin")}  # fmt: skip
     assert reported["things/latin.txt"] == "line 2 is not UTF-8 text"
     assert "link that leads out" in reported["things/out.txt"]
-    assert [*items.kept] == [1, 2], "of all files, in order"
+    assert [*items.rows] == [1, 2], "of all files, in order"
 
 
 def test_pictures(folder):
@@ -454,8 +454,8 @@ def test_names_that_cannot_be_ids(folder):
 def test_folders_that_have_no_items(folder, tmp_path):
     with pytest.raises(ValueError, match="things is a folder without files"):
         open_items(folder)
-    (folder / "a.csv").write_text("a\n1\n")
-    with pytest.raises(ValueError, match=r"no file that can be shown. The first: things/a.csv: no picture by its name"):
+    (folder / "a.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"nothing that can be shown. The first: things/a.json: no picture by its name"):
         open_items(folder)
     with pytest.raises(ValueError, match="not as a table"):
         open_items(folder, kind="table")

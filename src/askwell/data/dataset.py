@@ -289,7 +289,7 @@ class Dataset:
             files = _good(files, partial(_with_width, names=numbers, width=files[0].width(numbers)), refused)
         data = Dataset(self.source, files, self.id, refused, as_file=self._as_file)
         if like is not None:
-            return Rows(data, like.columns, like.width, like.features, like.note)
+            return Rows(data, like.columns, like.width, like.features, like.note, like.unit)
         if not encode:
             return Rows(data, numbers, files[0].width(numbers), None, f"numbers as they are: {listed(numbers)}")
         learnt = encoded(data.some([name for name in data.columns if name not in without]))
@@ -300,7 +300,7 @@ class Dataset:
 
 @final
 class Rows:
-    """The rows of a dataset as an array, float32 `[n, d]`. `rows[positions]` and `rows[start:stop]` read what they need.
+    """The rows of a dataset as an array, float32 `[n, d]`: `rows[positions]`, `rows[start:stop]` read what they need.
 
     `features` say how `columns` become numbers (None: they are numbers), and `note` says it in words.
 
@@ -315,9 +315,16 @@ class Rows:
     ndim = 2
 
     def __init__(
-        self, data: Dataset, columns: tuple[str, ...], width: int, features: tuple[Feature, ...] | None, note: str
+        self,
+        data: Dataset,
+        columns: tuple[str, ...],
+        width: int,
+        features: tuple[Feature, ...] | None,
+        note: str,
+        unit: tuple[np.ndarray, float] | None = None,
     ) -> None:
         self.data, self.columns, self.width, self.features, self.note = data, columns, width, features, note
+        self.unit = unit  # what is subtracted from rows, and what they are then divided by
         self.chunks, self.id, self.refused, self.ids = data.chunks, data.id, data.refused, data.ids_at
         self.keep = CACHED_CHUNKS
         self._recent: dict[Chunk, np.ndarray] = {}
@@ -340,7 +347,7 @@ class Rows:
         return (row for chunk in self.chunks for row in self.read(chunk))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, (self.data, self.columns, self.width, self.features, self.note)
+        return Rows, (self.data, self.columns, self.width, self.features, self.note, self.unit)
 
     def __getitem__(self, positions: Any) -> np.ndarray:
         if isinstance(positions, slice) and positions.step in (None, 1):
@@ -357,6 +364,20 @@ class Rows:
         few = self.chunks[:: -(-len(self.chunks) // 4)]
         share = max(1, -(-sum(chunk.rows for chunk in few) // most))
         return np.concatenate([self.read(chunk)[::share] for chunk in few])[:most]
+
+    def in_one_unit(self) -> "Rows":
+        """The same rows around zero, their length √d in the mean of squares, learnt from some of them."""
+        x = self.some(LEARNT).astype(np.float64)
+        centre = x.mean(axis=0)
+        unit = centre, float(np.sqrt(np.square(x - centre).mean())) or 1.0
+        return Rows(self.data, self.columns, self.width, self.features, self.note, unit)
+
+    def scaled(self, x: np.ndarray) -> np.ndarray:
+        """Other numbers in the unit of these rows."""
+        if self.unit is None:
+            return x
+        centre, size = self.unit
+        return np.asarray((x - centre) / size, np.float32)
 
     def encode(self, table: Table) -> np.ndarray:
         """The rows of another table as these are, `[n, d]`: the same columns, medians and levels."""
@@ -387,6 +408,7 @@ class Rows:
                 f"({chunk.source}:{chunk.number + row}). Fill in missing values first, or leave bad chunks out "
                 "(skip_bad)."
             )
+        x = self.scaled(x)
         x.flags.writeable = False
         with self._lock:
             while len(self._recent) >= self.keep:

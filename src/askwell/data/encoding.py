@@ -37,7 +37,7 @@ FREE_TEXT = 20  # different texts, from which a column in which most of them occ
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 ADVICE = (
     "To use a text, turn it into numbers first: embeddings of a language model, one column per number. (askwell "
-    "simulate and projects encode a column of prose, several words a text, by themselves.)"
+    "simulate and projects encode a column of prose, several words a text, by themselves, if the table is one file.)"
 )
 
 
