@@ -103,7 +103,7 @@ def _ask(model: str, x: np.ndarray, y: np.ndarray) -> list[int]:
 
 
 def _round(model: str, x: np.ndarray, y: np.ndarray) -> list[str]:
-    from askwell.project.beginning import init_project
+    from askwell.project.init import init_project
     from askwell.project.rounds import train_round
 
     with tempfile.TemporaryDirectory() as folder:

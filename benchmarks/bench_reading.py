@@ -1,4 +1,4 @@
-"""Reading files: a table of numbers against pandas, and a project of a million texts from its file to the first item.
+"""Reading files: a table of numbers against pandas, and projects of a million items from their files to the first item.
 
 Numbers have six decimals. Files are written once for a run and read from the page cache. A million rows, and the
 project, are read in fresh processes, importing included.
@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measure import ROOT, Row, in_child, interleaved, row
 
-COLUMNS, MANY, SOME = 10, 1_000_000, 200_000
+COLUMNS, MANY, SOME, FILES = 10, 1_000_000, 200_000, 4
 WORDS, LENGTH = 20_000, 13  # different ones; of a text, about 100 letters
 MOST_RATIO, MOST_SECONDS, MOST_OPENING = 2.0, 1.0, 5.0
 ASKWELL = "from askwell.cli import main; main()"
@@ -27,7 +27,7 @@ def rows() -> list[Row]:
     """Tables by their number of rows, then the project."""
     with tempfile.TemporaryDirectory() as folder:
         table = [_against_pandas(Path(folder), SOME), _against_pandas(Path(folder), MANY), _whole(Path(folder))]
-        return [*table, *_project(Path(folder))]
+        return [*table, *_project(Path(folder)), *_in_files(Path(folder))]
 
 
 def _file(folder: Path, n: int) -> Path:
@@ -89,15 +89,39 @@ def _project(folder: Path) -> list[Row]:
     pool = folder / "texts.csv"
     _write_texts(pool)
     size = f"{MANY:,} texts of about 100 letters ({pool.stat().st_size / 1e6:.0f} MB)"
-    init = ("init", "p", "--pool", "texts.csv", "--id", "id", "--show", "text", "--classes", "a,b")
-    made, opened = (_command(folder, *words) for words in (init, ("status", "p")))
-    first = in_child(f"{__name__}:first_item", folder=str(folder / "p"))
+    return _to_the_first_item(folder, size, "--pool", "texts.csv", "--id", "id", "--show", "text")
+
+
+def _in_files(folder: Path) -> list[Row]:
+    """A pool of Parquet files, which stays there."""
+    pool = folder / "numbers"
+    pool.mkdir()
+    _write_numbers(pool)
+    size = f"{MANY:,} x {COLUMNS} numbers in {FILES} Parquet files, read chunk by chunk"
+    return _to_the_first_item(folder, size, "--pool", "numbers/*.parquet", "--id", "id")
+
+
+def _to_the_first_item(folder: Path, size: str, *words: str) -> list[Row]:
+    project = f"p{len([*folder.iterdir()])}"
+    made = _command(folder, "init", project, "--classes", "a,b", *words)
+    opened = _command(folder, "status", project)
+    first = in_child(f"{__name__}:first_item", folder=str(folder / project))
     return [
         row("`askwell init`", size, "none", _spent(made)),
         row("`askwell status`", size, f"<= {MOST_OPENING:g} CPU-s", _spent(opened), opened["cpu"] <= MOST_OPENING),
         row("opening a project, to the first item", size, f"<= {MOST_OPENING:g} CPU-s", _spent(first),
             first["cpu"] <= MOST_OPENING),
     ]  # fmt: skip
+
+
+def _write_numbers(folder: Path) -> None:
+    from pyarrow import parquet, table
+
+    rng = np.random.default_rng(0)
+    for number in range(FILES):
+        rows = range(number * MANY // FILES, (number + 1) * MANY // FILES)
+        columns = {f"x{column}": rng.normal(size=len(rows)) for column in range(COLUMNS)}
+        parquet.write_table(table({"id": [f"r{row}" for row in rows]} | columns), folder / f"{number}.parquet")
 
 
 def _write_texts(path: Path) -> None:

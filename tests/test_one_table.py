@@ -1,16 +1,22 @@
 """One file, one table: the same ids, columns, missing values and refusals through every door."""
 
 import csv
+import dataclasses
 import json
+from datetime import datetime
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 from askwell import Learner
 from askwell.cli import main
 from askwell.data import BadRows, encoded, labelled, open_items, open_rows, read_table
+from askwell.data.dataset import open_dataset
 from askwell.data.pool import as_pool
 from askwell.models.forest import forest
 from askwell.project import open_project
@@ -81,6 +87,11 @@ def test_ids(tmp_path, id):
     with project(tmp_path / "p", path, *options) as opened:
         assert [*opened.items.ids] == texts
         assert [*opened.target_items.ids] == texts
+    for number, door in enumerate(doors(path)[1:]):
+        with project(tmp_path / f"in files {number}", door, *options, targets=door) as opened:
+            assert opened.items.in_files
+            assert [*opened.items.ids] == texts
+            assert [*opened.target_items.ids] == texts
     task = labelled(path, label="kind", id=id, rng=rng_for(0, 0, "test rows"))
     assert {*task.ids} < {*found}
     assert {*simulated(tmp_path / "s", path, *options)} < {*texts}
@@ -102,6 +113,15 @@ def test_columns_types_and_missing_values(tmp_path):
     for name in table.columns:
         np.testing.assert_array_equal(items.table.columns[name], table.columns[name])
         assert items.table.texts(name) == table.texts(name)
+    for door in doors(path)[1:]:
+        in_files = open_items(door)
+        assert (in_files.kind, in_files.columns, in_files.shown) == (items.kind, items.columns, items.shown)
+        for name in table.columns:
+            np.testing.assert_array_equal(in_files.table.column(name), table.columns[name])
+            assert in_files.table.texts(name) == table.texts(name)
+        assert [in_files.show(item) for item in in_files.ids] == [items.show(item) for item in items.ids]
+        with pytest.raises(ValueError, match=r"has no column 'twon'. Did you mean 'town'\?"):
+            in_files.table.column("twon")
     np.testing.assert_array_equal(as_pool(path).x, encoded(table).x)
     numeric = [name for name, kind in kinds.items() if kind != "text"]
     assert [name for name in numeric if name != "key"] == ["x; or y", "size", "gap"]
@@ -133,7 +153,7 @@ def test_refusals(tmp_path, spoil, said):
     good = awkward(tmp_path / "good.csv")
     openers = [
         lambda: read_table(path),
-        lambda: open_items(path),
+        *(partial(open_items, door) for door in doors(path)),
         *(partial(as_pool, door) for door in doors(path)),
         *(partial(Learner, forest(trees=10), door) for door in doors(path)),
         *(partial(open_rows, door) for door in doors(path)),
@@ -146,6 +166,7 @@ def test_refusals(tmp_path, spoil, said):
         assert said in str(refusal.value)
     for words in [
         ("init", tmp_path / "p", "--pool", path, "--label", "kind"),
+        *(("init", tmp_path / "p", "--pool", door, "--label", "kind") for door in doors(path)),
         ("init", tmp_path / "p", "--pool", good, "--targets", path, "--label", "kind"),
         ("simulate", path, "--label", "kind", "--out", tmp_path / "s"),
         ("score", path, "--labelled", good, "--label", "kind", "--columns", "size"),
@@ -163,3 +184,55 @@ def test_files_in_a_folder_are_counted_through(tmp_path):
     rows = open_rows(tmp_path, columns=["size"])
     assert rows.numbers == range(2 * N)
     assert json.dumps(rows.ids([0, N])) == f"[0, {N}]"
+
+
+def test_parquet_is_shown_the_same_from_memory_and_from_files(tmp_path):
+    """Also where only a later chunk tells what a column is: 3.0 beside 2.5, a whole number beside a gap."""
+    columns = {
+        "key": [f" k{row}" for row in range(N)],
+        "whole": np.arange(N) * 1.0,
+        "half": [3.0] * (N - 1) + [2.5],
+        "gap": [None, *range(1, N)],
+        "short": np.float32([0.1] * (N - 1) + [2.0]),
+        "on": [None if row == 7 else row % 2 == 0 for row in range(N)],
+        "big": pa.array([2**63 + row for row in range(N)], pa.uint64()),
+        "cost": [Decimal("1.10")] * N,
+        "at": [datetime(2026, 1, 31, 12, row) for row in range(N)],
+        "town": ["Oslo", " Rome"] * (N // 2),
+    }
+    whole = tmp_path / "a.parquet"
+    parquet.write_table(pa.table(columns), whole, row_group_size=7)
+    memory = open_items(whole, id="key", kind="table")
+    table = read_table(whole, id="key")
+    files = open_items(tmp_path / "*.parquet", id="key", kind="table")
+    for rows in (files, dataclasses.replace(files, table=open_dataset(whole, id="key", rows=10))):
+        assert rows.ids == memory.ids
+        assert [rows.show(item) for item in rows.ids] == [memory.show(item) for item in memory.ids]
+        for name in table.columns:
+            np.testing.assert_array_equal(rows.table.column(name), table.columns[name])
+
+
+def test_the_same_questions_from_memory_and_from_files(tmp_path):
+    """A project whose pool stays in its files asks what one asks that has read it."""
+    lines = [
+        f"k{row},{row % 17},{row * 7 % 101 / 8},{'abc'[row % 3]},{'yes' if row % 17 < 8 else 'no'}"
+        for row in range(300)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["key,x,z,town,kind", *lines]))
+    (tmp_path / "labels.csv").write_text(
+        "id,label\n" + "".join(f"k{row},{'yes' if row % 17 < 8 else 'no'}\n" for row in range(12))
+    )
+    asked = []
+    for number, door in enumerate([tmp_path / "a.csv", tmp_path / "[a].csv"]):
+        folder = tmp_path / f"p{number}"
+        words = ("--id", "key", "--classes", "yes,no", "--features", "x,z,town", "--targets", tmp_path / "a.csv")
+        assert run("init", folder, "--pool", door, *words).exit_code == 0
+        first = [json.loads(line)["item"] for line in run("ask", folder, "--json", "--size", 5).stdout.splitlines()]
+        assert run("tell", folder, "--from", tmp_path / "labels.csv").exit_code == 0
+        later = [
+            json.loads(line) for line in run("ask", folder, "--json", "--size", 5, "--who", "b").stdout.splitlines()
+        ]
+        asked.append((first, [(task["item"], task["score"], task["why"], task["shown"]) for task in later]))
+    assert asked[0] == asked[1]
+    assert len(asked[0][1]) == 5
+    assert all(score > 0 for _, score, *_ in asked[0][1])

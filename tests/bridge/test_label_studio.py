@@ -17,8 +17,8 @@ from askwell.bridge import Bridge, LabelStudio, RefusedError, UnreachableError
 from askwell.bridge.bookkeeping import Books
 from askwell.bridge.label_studio import HOLD
 from askwell.data import open_items
-from askwell.project.beginning import init_project
-from askwell.project.folder import open_project
+from askwell.project.init import init_project
+from askwell.project.project import open_project
 from askwell.session import Candidate, Session
 from askwell.store import open_store
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from askwell.cli import main
-from askwell.project.beginning import init_project
+from askwell.project.init import init_project
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 

@@ -55,7 +55,7 @@ def label_studio(folder: Path, once: bool, every: str | None, listen: str | None
     FOLDER is an askwell project. Its questions go to Label Studio, best first, and the answers come back. You can stop
     and restart the command or Label Studio at any time: nothing is lost, and nothing is asked or saved twice.
     """
-    from askwell.project.folder import open_project
+    from askwell.project.project import open_project
 
     with plainly(goes_on="Answers wait in Label Studio. Run the same command to resume."):
         if once and (every or listen):

@@ -57,13 +57,13 @@ def _printable(text: str) -> str:
 @click.option(
     "--pool",
     required=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     metavar="PATH",
-    help="The pool: items that can be labelled.",
+    help="The pool: items that can be labelled. A glob in quotes, or a URL, is read chunk by chunk.",
 )
 @click.option(
     "--targets",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     metavar="PATH",
     help="Unlabelled inputs the model will have to predict.",
 )
@@ -103,7 +103,8 @@ def _printable(text: str) -> str:
 def init(folder: Path, **options: Any) -> None:
     """Create a labelling project in FOLDER.
 
-    The pool is a table (CSV, JSON lines, Parquet), a NumPy array, or a folder of images or text files. Writes
+    The pool is a table (CSV, JSON lines, Parquet), a NumPy array, a folder of images or text files, or tables that are
+    too large to read: a folder of Parquet or CSV files, or a glob such as 'big/*.parquet'. Writes
     askwell.toml, a file of settings that you can edit, and the label store. If init fails, nothing is created.
     """
     from askwell.project import init_project, project_note
@@ -274,7 +275,7 @@ def _read_pairs(file: Path, *, exact: bool) -> list[tuple[str, str, str]]:
     """(item, label, `file:row`) of each row that has a label: what `export` writes has skips too."""
     from askwell.data import read_table
     from askwell.data.reading import is_separated
-    from askwell.project.formats import as_it_was
+    from askwell.project.exchange import as_it_was
 
     table = read_table(file)
     ids, labels = table.texts("id"), table.texts("label")
@@ -418,7 +419,7 @@ def serve(
     """
     with _manners():
         from askwell.project import open_project
-        from askwell.project.folder import CACHE
+        from askwell.project.project import CACHE
         from askwell.project.retraining import Retraining
         from askwell.web import create_app  # says what to install if something is missing
         from askwell.web.connections import limits

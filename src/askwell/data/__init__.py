@@ -8,14 +8,11 @@
 A path means the same everywhere: the same ids, columns, types, missing values and error messages.
 """
 
-from askwell.data.display import Items, Kind, LeftOut, Shown, ShownImage, ShownRow, ShownText
+from askwell.data.dataset import BadRows, Rows, open_rows
+from askwell.data.display import Items, Kind, LeftOut, ShownImage, ShownItem, ShownRow, ShownText, open_items
 from askwell.data.encoding import Encoded, encoded
-from askwell.data.items import open_items
-from askwell.data.labelled import Labelled, labelled
-from askwell.data.opening import open_rows
 from askwell.data.pool import Pool, as_pool
-from askwell.data.reading import read_table
-from askwell.data.rows import BadRows, Rows
+from askwell.data.reading import Labelled, labelled, read_table
 from askwell.data.table import Table, label_column
 
 __all__ = [
@@ -27,8 +24,8 @@ __all__ = [
     "LeftOut",
     "Pool",
     "Rows",
-    "Shown",
     "ShownImage",
+    "ShownItem",
     "ShownRow",
     "ShownText",
     "Table",

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, final
 
 import numpy as np
 
-__all__ = ["Chunk", "files_of", "is_url", "opened", "saved_array"]
+__all__ = ["Chunk", "files_of", "is_pattern", "is_url", "opened", "saved_array"]
 
 KINDS = (".parquet", ".pq", ".csv", ".tsv", ".npy")
 
@@ -56,6 +56,15 @@ def is_url(place: str) -> bool:
     """
     scheme, mark, _ = place.partition("://")
     return bool(mark) and len(scheme) > 1
+
+
+def is_pattern(path: str | Path) -> bool:
+    """Whether a path stands for files to be found: a URL, or a glob that is no file itself.
+
+    >>> is_pattern("s3://bucket/pool"), is_pattern("big/*.parquet"), is_pattern("pool.csv")
+    (True, True, False)
+    """
+    return is_url(str(path)) or (glob.has_magic(str(path)) and not Path(path).exists())
 
 
 def files_of(source: str | Path | Sequence[str | Path]) -> list[str]:

@@ -6,18 +6,16 @@ the path of a table or of a saved array. What comes out of `take` is what the mo
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from glob import has_magic
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from askwell.arrays import check_table, count, plain, take
+from askwell.data.dataset import Rows, open_rows
 from askwell.data.encoding import encoded
-from askwell.data.files import is_url, saved_array
-from askwell.data.opening import open_rows
+from askwell.data.files import is_pattern, saved_array
 from askwell.data.reading import read_table
-from askwell.data.rows import Rows
 
 __all__ = ["Pool", "as_pool", "plain"]
 
@@ -122,7 +120,7 @@ class _Counted(Mapping[Any, int]):
 def _opened(path: str | Path) -> tuple[Any, Sequence[int] | None]:
     """What the file holds, a saved array or the encoded columns of a table; and the numbers of its rows."""
     file = Path(path)
-    if file.is_dir() or is_url(str(path)) or (not file.exists() and has_magic(str(path))):
+    if file.is_dir() or is_pattern(path):
         return open_rows(path), None
     if not file.exists():
         raise ValueError(f"pool must be the path of a file, but {str(path)!r} does not exist.")

@@ -5,8 +5,9 @@ came from), `files/`, and `manifest.json` with the counts and checksums that res
 is reading, so people may label meanwhile: it holds what was stored when it began.
 """
 
-import dataclasses
+import filecmp
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,18 +15,21 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatch
+from glob import glob, has_magic
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any, final
+from typing import Any, BinaryIO, final
 
-from askwell.project.features import EMBEDDINGS
-from askwell.project.folder import Project, store_url
-from askwell.project.formats import iso_time
+from askwell.checks import write_file
+from askwell.data.files import is_pattern, is_url
+from askwell.project.exchange import iso_time
+from askwell.project.features import EMBEDDINGS, is_file
+from askwell.project.project import Project, store_url
 from askwell.project.settings import FILE, Settings, read_settings, settings_text
-from askwell.project.vectors import is_file
 from askwell.session.state import State
 from askwell.store import open_store
 from askwell.store.locks import file_lock, held, sweep
@@ -76,24 +80,23 @@ def backup_project(project: Project, *, path: str | Path | None = None, data: bo
     file = _new_file(project, path, now)
     records = _records(project.store(), project.settings.run)
     files, notes = _data_files(project, data)
+    about = {"format": FORMAT, "project": project.folder.name, "at": iso_time(now), "run": project.settings.run}
     digests: dict[str, dict[str, Any]] = {}
-    draft = file.with_name(f".{file.name}.new")
-    try:
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
-            _add(archive, digests, FILE, (project.folder / FILE).read_bytes())
-            _add(archive, digests, RECORDS, b"".join(map(_line, records)))
+
+    def write(part: Path) -> None:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            lines = b"".join(json.dumps(asdict(record)).encode() + b"\n" for record in records)
+            digests[FILE] = _add(archive, FILE, io.BytesIO((project.folder / FILE).read_bytes()))
+            digests[RECORDS] = _add(archive, RECORDS, io.BytesIO(lines))
             for member, source in files.items():
-                digests[member] = _add_file(archive, member, source)
-            about = {"format": FORMAT, "project": project.folder.name, "at": iso_time(now), "run": project.settings.run}
-            manifest = about | {"records": len(records), "files": digests}
-            archive.writestr(MANIFEST, json.dumps(manifest, indent=1))
-        with draft.open("rb+") as written:
-            os.fsync(written.fileno())
-        os.replace(draft, file)
-    except OSError as fault:
-        raise ValueError(f"the backup {str(file)!r} cannot be written: {fault.strerror or fault}.") from None
-    finally:
-        draft.unlink(missing_ok=True)
+                with source.open("rb") as content:
+                    digests[member] = _add(archive, member, content)
+            archive.writestr(MANIFEST, json.dumps(about | {"records": len(records), "files": digests}, indent=1))
+
+    try:
+        write_file(file, write, safe=True)
+    except OSError as error:
+        raise ValueError(f"the backup {str(file)!r} cannot be written: {error.strerror or error}.") from None
     return _described(file, iso_time(now), records, project.settings, [*digests], notes)
 
 
@@ -118,19 +121,11 @@ def _records(store: Store, run: str) -> list[Record]:
     return sorted((record for name in own for record in store.read(name)), key=lambda record: record.seq)
 
 
-def _line(record: Record) -> bytes:
-    return json.dumps(dataclasses.asdict(record), ensure_ascii=True).encode() + b"\n"
-
-
-def _add(archive: zipfile.ZipFile, digests: dict[str, dict[str, Any]], name: str, content: bytes) -> None:
-    archive.writestr(name, content)
-    digests[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
-def _add_file(archive: zipfile.ZipFile, member: str, source: Path) -> dict[str, Any]:
+def _add(archive: zipfile.ZipFile, member: str, content: BinaryIO) -> dict[str, Any]:
+    """Write a file of the archive; what the manifest says of it."""
     digest, size = hashlib.sha256(), 0
-    with source.open("rb") as file, archive.open(member, "w", force_zip64=True) as out:
-        while part := file.read(1 << 20):
+    with archive.open(member, "w", force_zip64=True) as out:
+        while part := content.read(1 << 20):
             digest.update(part)
             size += len(part)
             out.write(part)
@@ -157,7 +152,13 @@ def _place_of(setting: str, path: str) -> PurePosixPath:
     inside = PurePosixPath(os.path.normpath(path).replace(os.sep, "/"))
     if not inside.is_absolute() and ".." not in inside.parts and not Path(path).is_absolute():
         return inside
-    return PurePosixPath("data", setting.replace(" ", "-"), inside.name)
+    return PurePosixPath("data", setting.replace(" ", "-"), *Path(path).parts[len(_folder(path).parts) :])
+
+
+def _folder(path: str | Path) -> Path:
+    """The folder of a file, or of the files of a glob: the part before the first wildcard."""
+    parts = Path(path).parts
+    return Path(*parts[: next((number for number, part in enumerate(parts) if has_magic(part)), len(parts) - 1)])
 
 
 def _data_files(project: Project, wanted: bool | None) -> tuple[dict[str, Path], list[str]]:
@@ -165,8 +166,16 @@ def _data_files(project: Project, wanted: bool | None) -> tuple[dict[str, Path],
     found: dict[str, Path] = {}
     notes = []
     for setting, path in _named_files(project.settings).items():
+        if is_url(path):
+            notes.append(f"the {setting} {path!r} stays where it is, and is not in the backup.")
+            continue
         source, place = project.path(path), _place_of(setting, path)
-        if source.is_dir():
+        if is_pattern(source) and (each_file := glob(str(source), recursive=True)):
+            target = _folder(str(place)).as_posix()
+            found |= {
+                f"{DATA}{target}/{Path(each).relative_to(_folder(source)).as_posix()}": Path(each) for each in each_file
+            }
+        elif source.is_dir():
             below = sorted(each for each in source.rglob("*") if each.is_file())
             found |= {f"{DATA}{place / each.relative_to(source).as_posix()}": each for each in below}
         elif source.is_file():
@@ -232,8 +241,8 @@ def _opened(file: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(file)
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(file)!r}.") from None
-    except (OSError, zipfile.BadZipFile) as fault:
-        raise ValueError(f"{file.name} is not a whole backup: {fault}. Take another one.") from None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file.name} is not a whole backup: {error}. Take another one.") from None
 
 
 def _proved(archive: zipfile.ZipFile, file: Path) -> tuple[dict[str, Any], list[Record]]:
@@ -252,11 +261,11 @@ def _proved(archive: zipfile.ZipFile, file: Path) -> tuple[dict[str, Any], list[
             if _digest(archive, name) != known["sha256"]:
                 raise ValueError(f"{damaged}: {name} is not as it was written.")
         records = [Record(**json.loads(line)) for line in archive.read(RECORDS).splitlines()]
-    except (KeyError, TypeError, json.JSONDecodeError, zipfile.BadZipFile, zipfile.LargeZipFile, EOFError) as fault:
-        raise ValueError(f"{damaged}: {fault}. Take another one.") from None
-    except Exception as fault:
-        if type(fault).__name__ == "error":  # zlib's, of a damaged stream
-            raise ValueError(f"{damaged}: {fault}. Take another one.") from None
+    except (KeyError, TypeError, json.JSONDecodeError, zipfile.BadZipFile, zipfile.LargeZipFile, EOFError) as error:
+        raise ValueError(f"{damaged}: {error}. Take another one.") from None
+    except Exception as error:
+        if type(error).__name__ == "error":  # zlib's, of a damaged stream
+            raise ValueError(f"{damaged}: {error}. Take another one.") from None
         raise
     if len(records) != manifest["records"]:
         raise ValueError(f"{damaged}: it should have {manifest['records']:,} records, but it has {len(records):,}.")
@@ -295,7 +304,7 @@ def _unpacked(archive: zipfile.ZipFile, manifest: Mapping[str, Any], staging: Pa
     url = store if store is not None else before.store
     if store is None and url.startswith(SQLITE) and not _is_inside(url):
         url = f"{SQLITE}labels.db"
-    after = dataclasses.replace(before, **changes, store=url)
+    after = replace(before, **changes, store=url)
     (staging / FILE).write_text(_edited(text, before, after), "utf-8")
     if read_settings(staging / FILE) != after:  # somebody wrote it in a way of their own
         (staging / FILE).write_text(settings_text(after), "utf-8")
@@ -309,7 +318,7 @@ def _is_inside(url: str) -> bool:
 
 def _edited(text: str, before: Settings, after: Settings) -> str:
     """The file with the values that have changed, and all else, comments too, as it is."""
-    for field in dataclasses.fields(Settings):
+    for field in fields(Settings):
         value = getattr(after, field.name)
         if value != getattr(before, field.name) and isinstance(value, str):
             written = re.compile(rf"""^(\s*{field.name}\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*')""", re.MULTILINE)
@@ -320,9 +329,7 @@ def _edited(text: str, before: Settings, after: Settings) -> str:
 def _filled(staging: Path, settings: Settings, records: Sequence[Record]) -> list[str]:
     """The records in their store; what there is to say about it."""
     with open_store(store_url(settings.store, staging)) as store:
-        there = _records(store, settings.run)
-        same = [_content(record) for record in there]
-        wanted = [_content(record) for record in records]
+        same, wanted = _contents(_records(store, settings.run)), _contents(records)
         if same[: len(wanted)] == wanted:
             new = len(same) - len(wanted)
             return [f"the store has all of these records already{f', and {new:,} newer ones' if new else ''}."]
@@ -335,16 +342,16 @@ def _filled(staging: Path, settings: Settings, records: Sequence[Record]) -> lis
             batch = list(group)
             for start in range(0, len(batch), AT_ONCE):
                 store.append(batch[start : start + AT_ONCE])
-        if [_content(record) for record in _records(store, settings.run)] != wanted:
+        if _contents(_records(store, settings.run)) != wanted:
             raise StoreError(
                 f"the records of {settings.run!r} are not the same after they were put back. Nothing was changed."
             )
     return []
 
 
-def _content(record: Record) -> Record:
-    """A record without its place in the store, which is another in each."""
-    return dataclasses.replace(record, seq=0)
+def _contents(records: Iterable[Record]) -> list[Record]:
+    """Records without their numbers in the store, which are others in each."""
+    return [replace(record, seq=0) for record in records]
 
 
 def _installed(staging: Path, place: Path, settings: Settings, overwrite: bool) -> list[str]:
@@ -362,7 +369,7 @@ def _installed(staging: Path, place: Path, settings: Settings, overwrite: bool) 
         in_the_way = [each for each in _store_files(old, place) if each.exists()]
         for each in pieces:
             there = place / each.relative_to(staging)
-            if there.exists() and not _alike(there, each) and there not in in_the_way:
+            if there.exists() and not filecmp.cmp(there, each, shallow=False) and there not in in_the_way:
                 in_the_way.append(there)
         if in_the_way and not overwrite:
             names = ", ".join(str(each.relative_to(place)) for each in in_the_way[:5])
@@ -406,18 +413,16 @@ def _nobody_has(url: str) -> Iterator[None]:
         yield
 
 
-def _alike(one: Path, other: Path) -> bool:
-    with one.open("rb") as first, other.open("rb") as second:
-        return hashlib.file_digest(first, "sha256").digest() == hashlib.file_digest(second, "sha256").digest()
-
-
 def _missing(place: Path, settings: Settings) -> list[str]:
     """What the settings name and is not there."""
     project = Project(place, settings)
     return [
         f"the {setting} {path!r} is neither in the backup nor there: bring it, or correct [data] in {FILE}."
         for setting, path in _named_files(settings).items()
-        if setting != "model" and not project.path(path).exists()
+        if setting != "model"
+        and not is_url(path)
+        and not glob(str(project.path(path)))
+        and not project.path(path).exists()
     ]
 
 
@@ -436,4 +441,4 @@ def _described(
 
 
 def _is_in(place: PurePosixPath, members: Sequence[str]) -> bool:
-    return any(PurePosixPath(member).is_relative_to(place) for member in members)
+    return any(PurePosixPath(member).is_relative_to(place) or fnmatch(member, str(place)) for member in members)

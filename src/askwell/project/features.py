@@ -1,13 +1,19 @@
 """From items to numbers: columns, words, pixels or embeddings. The same numbers in every process.
 
 What is learnt about words and pixels (frequencies, directions) is learnt from the pool and the targets together, never
-from labels, so that a word that only the targets use counts too.
+from labels, so that a word that only the targets use counts too. A pool in files stays there: its numbers are `Rows`.
+
+Vectors in a file (.npy, .npz) belong to rows by id, and never by a position that moved. A .npz with the arrays `ids`
+and `x` says itself whose each vector is. A .npy says nothing: its rows are those of the pool in the file's order, when
+a project first uses it. That pairing is stored, so that a pool whose rows were put in another order since is matched by
+id, and what cannot be matched is refused.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,13 +24,14 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from askwell.arrays import one_thread_each, spans
-from askwell.data import Items, Table, encoded
-from askwell.data.pictures import pixels
-from askwell.data.table import cell_text, listed
-from askwell.data.texts import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
-from askwell.project.vectors import Pairing, is_file, vectors_of
+from askwell.checks import fingerprint, write_file
+from askwell.data import Items, Rows, Table, encoded
+from askwell.data.dataset import Dataset
+from askwell.data.display import pixels
+from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
+from askwell.data.table import cell_text, check_column, listed
 
-__all__ = ["EMBEDDINGS", "Features", "kept_features", "make_features"]
+__all__ = ["EMBEDDINGS", "Features", "Pairing", "is_file", "kept_features", "make_features", "vectors_of"]
 
 Encode: TypeAlias = Callable[[Items, Path | None], np.ndarray]
 
@@ -32,6 +39,17 @@ EMBEDDINGS = "embeddings:"
 SIDE = 32  # pixels, each way, that a picture is scaled to
 COMPONENTS = 64  # numbers that a picture becomes
 LOOK = 5_000  # pictures that the components are found from
+SAY_WHOSE = 'np.savez("vectors.npz", ids=ids, x=x), which says whose each vector is'
+
+
+@final
+@dataclass(frozen=True)
+class Pairing:
+    """Whose the vectors of a file are: the key of each of its rows ("" where the row was no item)."""
+
+    file: str
+    sha256: str
+    keys: tuple[str, ...]
 
 
 @final
@@ -46,8 +64,8 @@ class Features:
     are in a file; `columns` are those it looks at. Features that were read from a cache have neither.
     """
 
-    pool: np.ndarray
-    targets: np.ndarray | None
+    pool: np.ndarray | Rows
+    targets: np.ndarray | Rows | None
     note: str
     alike: bool
     columns: tuple[str, ...] = ()
@@ -62,25 +80,26 @@ def make_features(
     *,
     drop: Sequence[str],
     folder: Path,
-    known: Sequence[Pairing | None] = (),
+    recorded: Sequence[Pairing | None] = (),
 ) -> Features:
     """The features that a setting names, float32.
 
     "text" is TF-IDF of the shown texts, cut to 50 numbers by SVD; "pixels" 32 x 32 pixels, cut to 64 by PCA; "columns"
     all columns but those of `drop`, by `askwell.data.encoded`, and prose as texts; a list of columns those, in the
     same way. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder` (.npz with
-    ids, or .npy: `askwell.project.vectors`), with that of the targets after a comma; `known` are the pairings that were
-    kept, of the pool and of the targets, and `pairings` of the result those to keep.
+    ids, or .npy), with that of the targets after a comma; `recorded` are the pairings that were stored, of the pool and
+    of the targets, and `pairings` of the result those to store.
 
     >>> path = getfixture("tmp_path") / "a.csv"
     >>> _ = path.write_text("age,town\\n31,Oslo\\n5,Rome\\n7,Rome\\n")
     >>> from askwell.data import open_items
-    >>> found = make_features(open_items(path), None, "columns", drop=[], folder=path.parent)
-    >>> found.pool.tolist()
+    >>> make_features(open_items(path), None, "columns", drop=[], folder=path.parent).pool.tolist()
     [[31.0, 0.0], [5.0, 1.0], [7.0, 1.0]]
     """
+    if items.in_files or (targets is not None and targets.in_files):
+        return _of_files(items, targets, features, drop)
     if isinstance(features, str) and features.startswith(EMBEDDINGS):
-        return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder, known)
+        return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder, recorded)
     both = [items] if targets is None else [items, targets]
     if features == "text":
         _check_kind(items, "text", features)
@@ -90,7 +109,7 @@ def make_features(
         _check_kind(items, "image", features)
         x, note, cut = _from_pictures([_contents(each) for each in both])
         return _apart(len(items), x, note, lambda other, _: cut(_contents(other)), items.shown)
-    tables = [each.table for each in both if each.table is not None]
+    tables = [each.table for each in both if isinstance(each.table, Table)]
     if len(tables) < len(both):
         raise ValueError(f"features must be columns of a table, but {items.source} has none. Leave features out.")
     return _from_columns(tables, None if isinstance(features, str) else list(features), drop)
@@ -103,18 +122,18 @@ def kept_features(
     *,
     drop: Sequence[str],
     folder: Path,
-    kept: Path,
-    known: Sequence[Pairing | None] = (),
+    cache: Path,
+    recorded: Sequence[Pairing | None] = (),
 ) -> Features:
-    """`make_features`, made once and read from the file `kept` afterwards, as long as the items are the same."""
-    if isinstance(features, str) and features.startswith(EMBEDDINGS):
-        return make_features(items, targets, features, drop=drop, folder=folder, known=known)
-    key = _fingerprint(items, targets, features, drop)
-    found = _read(kept, key)
-    if found is None:
-        found = make_features(items, targets, features, drop=drop, folder=folder)
-        _write(kept, key, found)
-    return found
+    """`make_features`, made once and read from the file `cache` afterwards, as long as the items are the same."""
+    if items.in_files or (isinstance(features, str) and features.startswith(EMBEDDINGS)):
+        return make_features(items, targets, features, drop=drop, folder=folder, recorded=recorded)
+    key = fingerprint(_dependencies(items, targets, features, drop))
+    made = _cached(cache, key)
+    if made is None:
+        made = make_features(items, targets, features, drop=drop, folder=folder)
+        _write(cache, key, made)
+    return made
 
 
 def _contents(items: Items) -> Any:
@@ -146,9 +165,7 @@ def _from_columns(tables: Sequence[Table], names: list[str] | None, drop: Sequen
     first = tables[0]
     asked = names if names is not None else [name for name in first.columns if name not in drop]
     for name in asked:
-        if name in drop:
-            raise ValueError(f"features must be inputs, but {name!r} is the column of labels or costs.")
-        first.column(name)
+        _check_input(first.source, name, [*first.columns], drop)
     prose = [name for name in asked if is_prose(first.columns[name])]
     rest = [name for name in asked if name not in prose]
     parts, notes, encoders, used = [], [], list[Callable[[Table], np.ndarray]](), [*prose]
@@ -173,7 +190,7 @@ def _from_columns(tables: Sequence[Table], names: list[str] | None, drop: Sequen
     columns = tuple(name for name in first.columns if name in used)
 
     def encode(items: Items, _: Path | None) -> np.ndarray:
-        if (table := items.table) is None:
+        if not isinstance(table := items.table, Table):
             raise ValueError(f"{items.source} has no columns, and the model needs {listed(columns)}. Give a table.")
         return np.concatenate([each(table) for each in encoders], axis=1).astype(joined[0].dtype)
 
@@ -190,6 +207,57 @@ def _encoded_texts(name: str, numbers: Callable[[Sequence[str]], np.ndarray], ta
 
 def _known(table: Table, drop: Sequence[str]) -> list[str]:
     return [name for name in drop if name in table.columns]
+
+
+# ---- tables in files -----------------------------------------------------------------------------------------------
+
+
+def _of_files(items: Items, targets: Items | None, features: str | Sequence[str], drop: Sequence[str]) -> Features:
+    """The numbers of a pool that stays in its files, chunk by chunk; its targets may be in memory."""
+    data = items.table
+    if not isinstance(data, Dataset):
+        raise ValueError("targets that stay in files need a pool that does: give the targets as one file.")
+    vectors = isinstance(features, str) and features.startswith(EMBEDDINGS)
+    if features in ("text", "pixels") or (vectors and str(features).removeprefix(EMBEDDINGS) not in data.columns):
+        raise ValueError(
+            f"features {features!r} are not made of a pool in files ({items.source}). Give embeddings as a column of "
+            "its files (Parquet lists of a fixed size) and name it: embeddings:COLUMN. Or give the pool as one file."
+        )
+    if vectors:
+        name = str(features).removeprefix(EMBEDDINGS)
+        rows = data.inputs(columns=[name]).in_one_unit()
+    else:
+        rows = _rows_of_columns(data, None if isinstance(features, str) else features, drop)
+
+    def encode(others: Items, _: Path | None = None) -> np.ndarray:
+        if others.table is None:
+            raise ValueError(
+                f"{others.source} has no columns, and the model needs {listed(rows.columns)}. Give a table."
+            )
+        if isinstance(others.table, Dataset):
+            return others.table.inputs(like=rows)[:]
+        return rows.scaled(_column_of_lists(others, name)) if vectors else rows.encode(others.table)
+
+    theirs: np.ndarray | Rows | None = None
+    if targets is not None:
+        theirs = targets.table.inputs(like=rows) if isinstance(targets.table, Dataset) else encode(targets)
+    return Features(rows, theirs, rows.note, vectors, rows.columns, encode)
+
+
+def _rows_of_columns(data: Dataset, asked: Sequence[str] | None, drop: Sequence[str]) -> Rows:
+    for name in asked or ():
+        _check_input(data.source, name, data.columns, drop)
+    rows = data.inputs(drop=drop if asked is None else [name for name in data.columns if name not in asked])
+    if asked is not None and {*asked} > {*rows.columns}:
+        unused = next(name for name in asked if name not in rows.columns)
+        raise ValueError(f"the column {unused!r} of {data.source} cannot be used as an input of a pool in files.")
+    return rows
+
+
+def _check_input(source: str, name: str, names: Sequence[str], drop: Sequence[str]) -> None:
+    if name in drop:
+        raise ValueError(f"features must be inputs, but {name!r} is the column of labels or costs.")
+    check_column(source, name, names)
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------
@@ -231,7 +299,7 @@ def _pixels(paths: Sequence[Path]) -> np.ndarray:
 
 
 def _embeddings(
-    items: Items, targets: Items | None, name: str, folder: Path, known: Sequence[Pairing | None]
+    items: Items, targets: Items | None, name: str, folder: Path, recorded: Sequence[Pairing | None]
 ) -> Features:
     pairings: tuple[Pairing | None, ...] = ()
     if name in items.columns:
@@ -253,7 +321,7 @@ def _embeddings(
         both = [items] if targets is None else [items, targets]
         found = [
             _file_of_rows(_at(folder, file), each, before)
-            for file, each, before in zip(files, both, [*known, None, None], strict=False)
+            for file, each, before in zip(files, both, [*recorded, None, None], strict=False)
         ]
         x, note, theirs = found[0][0], f"embeddings: {listed(files)}", found[1][0] if len(found) > 1 else None
         pairings = tuple(pairing for _, pairing in found)
@@ -287,8 +355,10 @@ def _at(folder: Path, name: str) -> Path:
     return Path(os.path.normpath(folder / name))
 
 
-def _file_of_rows(file: Path, items: Items, known: Pairing | None = None) -> tuple[np.ndarray, Pairing | None]:
-    x, pairing = vectors_of(items, file, known=known if known is not None and known.file == file.name else None)
+def _file_of_rows(file: Path, items: Items, recorded: Pairing | None = None) -> tuple[np.ndarray, Pairing | None]:
+    x, pairing = vectors_of(
+        items, file, recorded=recorded if recorded is not None and recorded.file == file.name else None
+    )
     return _finite(x, lambda row: f"{file.name}: the vector of {items.ids[row]!r}"), pairing
 
 
@@ -325,53 +395,234 @@ def _finite(values: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
     return found
 
 
-# ---- kept in a file ------------------------------------------------------------------------------------------------
+# ---- a cache -------------------------------------------------------------------------------------------------------
 
 
-def _fingerprint(items: Items, targets: Items | None, features: str | Sequence[str], drop: Sequence[str]) -> str:
-    """Changes with whatever the features depend on."""
-    digest = hashlib.sha256()
-    packages = [version(name) for name in ("askwell", "numpy", "scikit-learn")]
-    digest.update(json.dumps([features, list(drop), packages, LEARNT]).encode())
+def _dependencies(
+    items: Items, targets: Items | None, features: str | Sequence[str], drop: Sequence[str]
+) -> Iterator[Any]:
+    """Whatever the features depend on."""
+    yield json.dumps([features, list(drop), *(version(name) for name in ("askwell", "numpy", "scikit-learn")), LEARNT])
     for each in [items] if targets is None else [items, targets]:
-        digest.update(f"\n{each.kind}\n{len(each)}\n".encode())
+        yield f"\n{each.kind}\n{len(each)}\n"
         if each.kind == "image":
             for path in each.take(np.arange(len(each))):
                 seen = path.stat()
-                digest.update(f"{path.name}\0{seen.st_size}\0{seen.st_mtime_ns}\n".encode("utf-8", "replace"))
+                yield f"{path.name}\0{seen.st_size}\0{seen.st_mtime_ns}\n"
         elif each.kind == "text" and features == "text":
-            for span in spans(len(each), LEARNT):
-                digest.update("".join([f"{len(text)}\n{text}" for text in each.contents[span]]).encode())
-        elif each.table is not None:
+            yield from (
+                "".join([f"{len(text)}\n{text}" for text in each.contents[span]]) for span in spans(len(each), LEARNT)
+            )
+        elif isinstance(each.table, Table):
             for name, values in each.table.columns.items():
-                digest.update(f"\n{name!r}\n".encode())
-                content = json.dumps(values).encode() if isinstance(values, list) else values.tobytes()
-                digest.update(content)
-    return digest.hexdigest()
+                yield f"\n{name!r}\n"
+                yield json.dumps(values) if isinstance(values, list) else values
 
 
-def _read(path: Path, key: str) -> Features | None:
-    """What is kept under this key; None if nothing is, or if the file is not what it was."""
+def _cached(path: Path, key: str) -> Features | None:
+    """What the file holds under this key; None if nothing, or if the file is not what it was."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            if str(found["key"]) != key:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            if str(stored["key"]) != key:
                 return None
-            targets = found["targets"]
-            note, alike = str(found["note"]), bool(found["alike"])
-            return Features(found["pool"], targets if targets.size else None, note, alike)
+            targets = stored["targets"]
+            note, alike = str(stored["note"]), bool(stored["alike"])
+            return Features(stored["pool"], targets if targets.size else None, note, alike)
     except Exception:  # a cache: whatever is wrong with it, it is made again
         return None
 
 
 def _write(path: Path, key: str, features: Features) -> None:
-    """Keep the features if the folder can be written; it appears whole or not at all."""
-    part = path.with_name(f"{path.stem}-{os.getpid()}.npz")
+    """Write the cache, if the folder can be written."""
     targets = features.targets if features.targets is not None else np.zeros((0, 0), np.float32)
-    try:
+    arrays: dict[str, Any] = {"pool": features.pool, "targets": targets, "key": key, "note": features.note}
+    with suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        key_, note, alike = np.array(key), np.array(features.note), np.array(features.alike)
-        np.savez(part, pool=features.pool, targets=targets, key=key_, note=note, alike=alike)
-        os.replace(part, path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        write_file(path, lambda part: np.savez(part, alike=np.array(features.alike), **arrays))
+
+
+# ---- vectors in files ----------------------------------------------------------------------------------------------
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is that of a file of vectors."""
+    return name.endswith((".npy", ".npz"))
+
+
+def vectors_of(items: Items, file: Path, *, recorded: Pairing | None = None) -> tuple[np.ndarray, Pairing | None]:
+    """The vectors of the items `[n, d]`, and whose those of the file are; a ValueError where that cannot be told.
+
+    `recorded` is the pairing that was stored, None if there is none. A .npz has none.
+    """
+    values, ids = _read(file)
+    if ids is not None:
+        return _by_id(items, file, values, ids), None
+    keys, counted = _keys(items), _is_counted(items)
+    here = _places(items, len(values))
+    now = None if here is None else _by_place(keys, here, len(values))
+    if recorded is not None and now == recorded.keys:
+        return _taken(values, here), recorded
+    digest = _digest(file)
+    if recorded is None:
+        return _taken(values, _right_count(items, file, len(values), here)), Pairing(file.name, digest, now or ())
+    if digest == recorded.sha256:
+        if counted:
+            places = _right_count(items, file, len(values), here)
+            _check_still_there(items, file, keys, places, recorded)
+            return _taken(values, places), recorded
+        return _taken(values, _found_again(items, file, keys, here, recorded)), recorded
+    places = _right_count(items, file, len(values), here)
+    _check_order(items, file, keys, places, recorded)
+    return _taken(values, places), Pairing(file.name, digest, now or ())
+
+
+# ---- the file ------------------------------------------------------------------------------------------------------
+
+
+def _read(file: Path) -> tuple[np.ndarray, list[str] | None]:
+    """(vectors `[n, d]`, their ids if the file says them)."""
+    ids = None
+    try:
+        found = np.load(file, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            with found:
+                names = [name for name in found.files if name != "ids"]
+                if "ids" not in found.files or len(names) != 1:
+                    raise ValueError('it must hold two arrays: "ids" [n] and one of vectors [n, d]')
+                ids, found = found["ids"], found[names[0]]
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {str(file)!r}.") from None
+    except Exception as fault:  # the header is parsed as Python, and a damaged one fails in many ways
+        raise ValueError(f"{file.name} is not a whole NumPy array of numbers: {fault}") from None
+    if found.ndim != 2 or found.dtype.kind not in "fiu":
+        raise ValueError(f"{file.name} must hold rows of numbers [n, d].")
+    if ids is None:
+        return found, None
+    if ids.shape != (len(found),) or ids.dtype.kind not in "iuU":
+        raise ValueError(f'{file.name}: "ids" must be as many texts or whole numbers as there are vectors.')
+    return found, [*map(str, ids.tolist())]
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _taken(values: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    return values if rows is None or np.array_equal(rows, np.arange(len(values))) else values[rows]
+
+
+# ---- whose is which ------------------------------------------------------------------------------------------------
+
+
+def _is_counted(items: Items) -> bool:
+    """Whether ids are only numbers of rows, which say nothing about what a row is."""
+    return items.table.ids is None if items.table is not None else items.ids[0].isdecimal()
+
+
+def _keys(items: Items) -> list[str]:
+    """What a row is recorded by: its id, or, where rows are counted, what it shows."""
+    if not _is_counted(items):
+        return [*items.ids]
+    if items.kind != "table":
+        shown = [(str(content),) for content in items.contents]
+    else:
+        assert items.table is not None
+        shown = [*zip(*(items.table.texts(name) for name in items.shown), strict=True)]
+    return [hashlib.blake2b(repr(row).encode("utf-8", "replace"), digest_size=8).hexdigest() for row in shown]
+
+
+def _places(items: Items, rows: int) -> np.ndarray | None:
+    """The items' rows in a file of so many, if it has one for each row of the pool, or for each item."""
+    if rows == len(items) + len(items.left_out):
+        return np.arange(len(items)) if items.rows is None else np.asarray(items.rows, np.intp)
+    return np.arange(len(items)) if rows == len(items) else None
+
+
+def _right_count(items: Items, file: Path, rows: int, here: np.ndarray | None) -> np.ndarray:
+    if here is None:
+        raise ValueError(
+            f"{file.name} must have one row for each of the {len(items) + len(items.left_out):,} rows of "
+            f"{items.source}, but it has {rows:,}. Write it anew for {items.source} as it is now."
+        )
+    return here
+
+
+def _by_place(keys: Sequence[str], places: np.ndarray, rows: int) -> tuple[str, ...]:
+    found = [""] * rows
+    for key, place in zip(keys, places.tolist(), strict=True):
+        found[place] = key
+    return tuple(found)
+
+
+def _once(keys: Sequence[str]) -> dict[str, int]:
+    """Key -> place, of those that occur once."""
+    found: dict[str, int] = {}
+    twice: set[str] = {""}
+    for place, key in enumerate(keys):
+        if key in found:
+            twice.add(key)
+        found[key] = place
+    return {key: place for key, place in found.items() if key not in twice}
+
+
+def _by_id(items: Items, file: Path, values: np.ndarray, ids: Sequence[str]) -> np.ndarray:
+    places = {item: place for place, item in enumerate(ids)}
+    if len(places) < len(ids):
+        twice = next(item for place, item in enumerate(ids) if places[item] != place)
+        raise ValueError(f"{file.name}: ids must all be different, but {twice!r} occurs more than once.")
+    _check_all(items, file, [item for item in items.ids if item not in places])
+    return values[[places[item] for item in items.ids]]
+
+
+def _found_again(
+    items: Items, file: Path, keys: Sequence[str], here: np.ndarray | None, recorded: Pairing
+) -> np.ndarray:
+    """Where the vectors of these ids are: the file is as it was, the pool is not."""
+    places = _once(recorded.keys)
+    rows = [places.get(key, -1) for key in keys]
+    if here is not None:  # what was no item then, and had a vector all the same
+        rows = [
+            place if row < 0 and recorded.keys[place] == "" else row
+            for row, place in zip(rows, here.tolist(), strict=True)
+        ]
+    _check_all(items, file, [key for key, row in zip(keys, rows, strict=True) if row < 0])
+    return np.asarray(rows, np.intp)
+
+
+def _check_all(items: Items, file: Path, lacking: Sequence[str]) -> None:
+    if lacking:
+        raise ValueError(
+            f"{len(lacking):,} of the {len(items):,} items of {items.source} have no vector in {file.name} "
+            f"({listed([repr(item) for item in lacking], most=3)}): it was made before they were added. Write it anew "
+            f"for {items.source} as it is now, or save {SAY_WHOSE}."
+        )
+
+
+def _check_still_there(items: Items, file: Path, keys: Sequence[str], here: np.ndarray, recorded: Pairing) -> None:
+    """Rows that are counted stand where they stood."""
+    before, now = _once(recorded.keys), _once(keys)
+    moved = [place for key, place in now.items() if key in before and before[key] != here[place]]
+    if moved:
+        raise ValueError(
+            f"the rows of {items.source} have moved since {file.name} was first used (item {items.ids[moved[0]]!r} "
+            "stood elsewhere), and without an id column vectors and answers belong to rows by their number. Bring the "
+            "old order back."
+        )
+    if changed := sum(key != recorded.keys[place] for key, place in zip(keys, here.tolist(), strict=True)):
+        warnings.warn(
+            f"{changed:,} rows of {items.source} are not what they were when {file.name} was first used; their vectors "
+            "are taken as they are.",
+            stacklevel=2,
+        )
+
+
+def _check_order(items: Items, file: Path, keys: Sequence[str], here: np.ndarray, recorded: Pairing) -> None:
+    """File and pool have both changed: rows that were there before must follow each other as they did."""
+    before = _once(recorded.keys)
+    order = [before[key] for _, key in sorted(zip(here.tolist(), keys, strict=True)) if key in before]
+    if order != sorted(order):
+        raise ValueError(
+            f"{file.name} and the order of the rows of {items.source} have both changed since {file.name} was first "
+            f"used, so that nobody can tell whose each vector is. Save {SAY_WHOSE}, and name that file in askwell.toml."
+        )

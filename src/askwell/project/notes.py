@@ -3,9 +3,9 @@
 from typing import Any
 
 from askwell.data.table import listed
-from askwell.project.folder import Project
+from askwell.project.features import is_file
+from askwell.project.project import Project
 from askwell.project.settings import FILE
-from askwell.project.vectors import is_file
 from askwell.session.events import RulesChanged
 
 __all__ = ["project_warnings"]

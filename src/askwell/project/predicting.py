@@ -1,7 +1,7 @@
 """What the project's model predicts, of its pool, its targets, or inputs it has never seen."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,15 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans
-from askwell.data import Items, LeftOut, open_items
+from askwell.data import Items, LeftOut, Table, open_items
+from askwell.data.dataset import Dataset
+from askwell.data.files import is_pattern
 from askwell.data.table import some_rows
 from askwell.models.protocol import mean_predict
 from askwell.progress import counted
+from askwell.project.exchange import Format, format_of, table_bytes, write_output
 from askwell.project.features import EMBEDDINGS, Features
-from askwell.project.folder import Project
-from askwell.project.formats import csv_bytes, format_of, json_bytes, parquet_bytes, write_whole
+from askwell.project.project import Project
 from askwell.project.rounds import learned_posterior
 
 __all__ = ["Predictions", "open_input", "predict_items", "table_format", "takes_embeddings"]
@@ -56,20 +58,17 @@ class Predictions:
 
     def data(self, format: str, *, all_classes: bool = False, safe: bool = True) -> bytes:
         """The rows as a file: csv, jsonl or parquet. `safe` is that of `csv_bytes`."""
-        rows = [*self.rows(all_classes=all_classes)]
         names = ["id", "class", "probability", *(f"p_{label}" for label in self.classes if all_classes)]
-        if format == "csv":
-            return csv_bytes(names, rows, safe=safe)
-        return json_bytes(rows) if format == "jsonl" else parquet_bytes(names, rows)
+        return table_bytes(format, names, [*self.rows(all_classes=all_classes)], safe=safe)
 
     def write(
         self, path: str | Path, *, format: str | None = None, all_classes: bool = False, safe: bool = True
     ) -> None:
         """Write them to a file, whole or not at all; the format is that of its ending unless given."""
-        write_whole(Path(path), self.data(table_format(path, format), all_classes=all_classes, safe=safe))
+        write_output(Path(path), self.data(table_format(path, format), all_classes=all_classes, safe=safe))
 
 
-def table_format(path: str | Path, asked: str | None) -> str:
+def table_format(path: str | Path, asked: str | None) -> Format:
     """csv, jsonl or parquet, by name or by the file's ending."""
     with suppress(ValueError):
         if (found := format_of(Path(path), asked)) != "label-studio":
@@ -92,14 +91,14 @@ def predict_items(project: Project, source: Items | str, *, embeddings: str | Pa
         raise ValueError("the project has no targets of its own: it was made without --targets.")
     x = project.features()[0 if source == "pool" else 1] if isinstance(source, str) else None
     parts = [x] if x is not None else _encoded(project.encoder(), items, embeddings)
-    found = []
+    probs = []
     with counted(len(items), label="predicting", unit="items") as done:
         for part in parts:
             draws = max(1, np.asarray(posterior.predict(part[:1])).size)  # k times c
             for span in spans(len(part), max(1, AT_ONCE // draws)):
-                found.append(np.asarray(mean_predict(posterior, part[span]), np.float64))
-                done(len(found[-1]))
-    return Predictions(items.ids, tuple(posterior.classes), np.concatenate(found), items.left_out)
+                probs.append(np.asarray(mean_predict(posterior, part[span]), np.float64))
+                done(len(probs[-1]))
+    return Predictions(items.ids, tuple(posterior.classes), np.concatenate(probs), items.left_out)
 
 
 def _encoded(features: Features, items: Items, embeddings: str | Path | None) -> Iterator[np.ndarray]:
@@ -108,17 +107,20 @@ def _encoded(features: Features, items: Items, embeddings: str | Path | None) ->
     if embeddings is not None:
         yield features.encode(items, Path(embeddings))
         return
-    for span in spans(len(items), MOST_ROWS):
-        rows = np.arange(span.start, span.stop)
-        part = dataclasses.replace(
-            items,
-            ids=items.ids[span],
-            contents=range(len(rows)) if items.kind == "table" else items.contents[span],
-            table=None if items.table is None else some_rows(items.table, rows),
-            left_out=(),
-            kept=None,
+    if isinstance(items.table, Dataset):
+        parts: Iterable[tuple[slice, Table | None]] = (
+            (slice(chunk.start, chunk.start + chunk.rows), table)
+            for chunk, table in zip(items.table.chunks, items.table.tables(items.table.columns), strict=True)
         )
-        yield features.encode(part, None)
+    else:
+        table = items.table
+        parts = (
+            (span, table and some_rows(table, np.arange(len(items))[span])) for span in spans(len(items), MOST_ROWS)
+        )
+    for span, part in parts:
+        contents = range(span.stop - span.start) if items.kind == "table" else items.contents[span]
+        some = dataclasses.replace(items, ids=items.ids[span], contents=contents, table=part, left_out=(), rows=None)
+        yield features.encode(some, None)
 
 
 def open_input(project: Project, path: str | Path, *, id: str | None = None, **reading: str | None) -> Items:
@@ -127,24 +129,26 @@ def open_input(project: Project, path: str | Path, *, id: str | None = None, **r
     `id` is the column with ids, by default that of the project; rows are counted where there is none. `encoding` and
     `delimiter` are those of the project unless given.
     """
-    place, features = Path(path), project.encoder()
+    features = project.encoder()
     options: dict[str, Any] = {
         "kind": project.settings.kind if project.settings.features in ("text", "pixels") else None
     }
     for name in ("encoding", "delimiter"):
         options[name] = reading.get(name) or getattr(project.settings, name)
-    if place.is_dir() or place.suffix.lower() == ".npy":
-        return open_items(place, **options)
+    if is_pattern(path):
+        options |= {"kind": "table", "encoding": None, "delimiter": None}
+    elif Path(path).is_dir() or Path(path).suffix.lower() == ".npy":
+        return open_items(path, **options)
     options |= {"kind": options["kind"] or "table", "show": features.columns or None}
     options["hide"] = [name for name in (project.settings.label, project.settings.cost) if name is not None]
     wanted = id or project.settings.id
     try:
-        return open_items(place, id=wanted, **options)
+        return open_items(path, id=wanted, **options)
     except ValueError:
-        found = open_items(place, **options)
-        if id is not None or wanted in (None, *found.columns):  # not the id column was the trouble
+        items = open_items(path, **options)
+        if id is not None or wanted in (None, *items.columns):  # not the id column was the trouble
             raise
-        return found
+        return items
 
 
 def takes_embeddings(project: Project) -> bool:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO, Any, final
 
-from askwell.project.folder import open_project
+from askwell.project.project import open_project
 from askwell.project.rounds import train_round
 from askwell.session.events import LockTaken, RoundFinished
 from askwell.session.progress import has_model

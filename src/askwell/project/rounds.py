@@ -14,8 +14,8 @@ from askwell.estimate.accuracy import judging_order
 from askwell.estimate.stopping import forecast, points_of, stop_advice
 from askwell.models import as_model
 from askwell.models.protocol import Posterior
-from askwell.project.folder import Project
 from askwell.project.planning import Plan, fit_labels, plan_round
+from askwell.project.project import Project
 from askwell.session import Candidate, Session
 from askwell.store.records import StoreError
 

@@ -54,7 +54,7 @@ class Kept:
 
 def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray, scores: np.ndarray) -> dict[str, Any]:
     """Write the scores of a piece as Parquet; its name and checksum."""
-    from askwell.data.parquet_files import packed
+    from askwell.data.parquet import packed
 
     name = f"scores-{start:012d}.parquet"
     data = packed({"id": list(ids), "position": positions, "score": scores})

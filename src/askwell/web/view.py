@@ -8,7 +8,7 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 from pydantic import BaseModel, Field
 
-from askwell.data import Shown, ShownImage, ShownRow, ShownText
+from askwell.data import ShownImage, ShownItem, ShownRow, ShownText
 from askwell.web.markup import harmless
 
 __all__ = ["Broken", "Card", "Cells", "Html", "Picture", "Text", "Viewer", "excerpt"]
@@ -25,7 +25,7 @@ class Shows(Protocol):
 
     def __contains__(self, item: object) -> bool: ...
 
-    def show(self, item: str) -> Shown:
+    def show(self, item: str) -> ShownItem:
         """One of them, as people see it."""
 
 
@@ -110,7 +110,7 @@ class Viewer:
             return "", None
         return excerpt(card), card.source if isinstance(card, Picture) else None
 
-    def _card(self, item: str, shown: Shown) -> Card:
+    def _card(self, item: str, shown: ShownItem) -> Card:
         if isinstance(shown, ShownText):
             return Text(text=shown.text, more=shown.more)
         if isinstance(shown, ShownImage):
@@ -120,7 +120,7 @@ class Viewer:
     def _address(self, item: str) -> str:
         return f"/api/picture?{urlencode({'of': self._of, 'item': item})}"
 
-    def _words(self, item: str, shown: Shown) -> Mapping[str, object]:
+    def _words(self, item: str, shown: ShownItem) -> Mapping[str, object]:
         return {
             "id": item,
             "text": shown.text if isinstance(shown, ShownText) else "",

@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from askwell.data import Items, open_items
+from askwell.data import Items, Table, open_items
+from askwell.data.encoding import is_prose
+from askwell.data.files import is_url
 from askwell.data.table import is_missing
-from askwell.data.texts import is_prose
 from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
-from askwell.project.folder import CACHE, Project
+from askwell.project.project import CACHE, Project
 from askwell.project.settings import FILE, Settings, settings_text
 from askwell.session.events import Event, LabelAdded, RulesChanged, event_of, text_of
 from askwell.session.run import Run
@@ -84,7 +85,7 @@ def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **g
     """The settings, with what was not said found out from the data; and the pool, which has been read."""
     kind = given.pop("kind", None)
     items = open_items(
-        os.path.normpath(place / given["pool"]),
+        given["pool"] if is_url(given["pool"]) else os.path.normpath(place / given["pool"]),
         id=given.get("id"),
         show=given["show"] or None,
         kind=kind,
@@ -114,7 +115,9 @@ def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
     """The model that suits the features: a forest for columns, a linear one where all numbers are of one kind."""
     if isinstance(features, str) and features != "columns":
         return "linear"
-    columns = {} if items.table is None else items.table.columns
+    if not isinstance(items.table, Table):  # in files texts are no inputs
+        return "forest"
+    columns = items.table.columns
     used = columns if isinstance(features, str) else [name for name in features if name in columns]
     return "linear" if any(is_prose(columns[name]) for name in used) else "forest"
 
@@ -149,13 +152,15 @@ def _known_labels(items: Items, label: str) -> dict[str, str]:
     """Item -> label, of the rows that have one."""
     if items.table is None:
         raise ValueError(f"label must be a column of a table, but {items.source} is none.")
-    cells, missing = items.table.texts(label), is_missing(items.table.column(label))
+    missing, cells = is_missing(items.table.column(label)), items.table.texts(label)
     return {item: cell.strip() for item, cell, gap in zip(items.ids, cells, missing, strict=True) if not gap}
 
 
 def _kept_path(given: str | Path, place: Path) -> str:
     """The path as seen from the project's folder, if it was given as seen from somewhere or lies in the folder."""
     path = Path(given)
+    if is_url(str(given)):
+        return str(given)
     if path.is_absolute() and not path.is_relative_to(place):
         return str(path)
     return Path(os.path.relpath(path.absolute(), place)).as_posix()

@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from askwell.data.columns import Column, joined, numbers_column, texts_column
 from askwell.data.files import Chunk, is_url, opened
-from askwell.data.table import Table, cell_text, listed, typed
+from askwell.data.table import Column, Table, cell_text, joined, listed, numbers_column, texts_column, typed
 
-__all__ = ["groups", "packed", "read_chunk", "read_column", "read_content", "read_numbers", "read_parquet"]
+__all__ = [
+    "float_columns",
+    "groups",
+    "packed",
+    "read_chunk",
+    "read_column",
+    "read_content",
+    "read_numbers",
+    "read_parquet",
+]
 
 
 def read_parquet(path: Path) -> Table:
@@ -58,6 +66,14 @@ def groups(file_name: str) -> tuple[list[int], dict[str, int]]:
         meta = file.metadata
         rows = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
         return rows, {field.name: _width(field.type) for field in file.schema_arrow}
+
+
+def float_columns(file_name: str) -> list[str]:
+    """The columns of floats, whole or not."""
+    from pyarrow import types
+
+    with _opened(file_name) as file:
+        return [field.name for field in file.schema_arrow if types.is_floating(field.type)]
 
 
 def read_numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 from mails import write_mails
 from PIL import Image
 
-from askwell.project import Settings, beginning, init_project, open_project, project_note
+from askwell.project import Settings, init, init_project, open_project, project_note
 from askwell.store import open_store
 
 
@@ -162,7 +162,7 @@ def test_what_others_put_there_meanwhile_stays(place, monkeypatch):
         (place / "p" / "results.txt").write_text("of another program")
         raise ValueError("no")
 
-    monkeypatch.setattr(beginning, "_begin", busy)
+    monkeypatch.setattr(init, "_begin", busy)
     with pytest.raises(ValueError, match="no"):
         make()
     assert tree(place / "p") == ["results.txt"]
@@ -196,9 +196,9 @@ def test_a_run_that_is_there_is_not_taken_over(place):
 def test_killed_half_way_there_is_no_project(place):
     """The settings appear last: before, the folder is no project; the same init goes on, another says what is there."""
     code = (
-        "import os\nfrom askwell.project import beginning\n"
-        "beginning._begin = lambda *args, begin=beginning._begin: (begin(*args), os._exit(9))\n"
-        "beginning.init_project('p', pool='pool.csv', classes=['ham', 'spam'], show='text')"
+        "import os\nfrom askwell.project import init\n"
+        "init._begin = lambda *args, begin=init._begin: (begin(*args), os._exit(9))\n"
+        "init.init_project('p', pool='pool.csv', classes=['ham', 'spam'], show='text')"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=place, env=os.environ, check=False)
     assert found.returncode == 9

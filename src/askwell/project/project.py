@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, final
 import cloudpickle
 import numpy as np
 
-from askwell.data import Items, open_items
-from askwell.data.pictures import inside
+from askwell.data import Items, Rows, open_items
+from askwell.data.display import inside
+from askwell.data.files import files_of, is_pattern, is_url
 from askwell.models import MODELS, model_named
-from askwell.project.features import EMBEDDINGS, Features, kept_features, make_features
+from askwell.project.features import EMBEDDINGS, Features, Pairing, is_file, kept_features, make_features
 from askwell.project.settings import FILE, Settings, read_settings
-from askwell.project.vectors import Pairing, is_file
 from askwell.session.events import VectorsPaired
 from askwell.store import open_store
 from askwell.store.records import Store, StoreError
@@ -34,6 +34,7 @@ LOST = "deleted. Bring it back, from a backup if need be; or make a new project 
 PAIRED = ("pool", "targets")  # whose vectors may be in files
 AT_ONCE = 5_000  # keys in a record
 LARGEST_TEMPLATE = 1_000_000  # bytes
+LIKE = 10_000  # rows of a pool in files that a model's scales are taken from
 CACHE = ".askwell"  # in a project's folder: what can be made again
 
 
@@ -58,7 +59,7 @@ class Project:
         """The pool's items."""
         wanted = self.settings
         hide = [name for name in (wanted.label, wanted.cost) if name is not None]
-        return open_items(self.path(wanted.pool), id=wanted.id, hide=hide, **self._reading())
+        return open_items(self.source(wanted.pool), id=wanted.id, hide=hide, **self._reading())
 
     @cached_property
     def target_items(self) -> Items | None:
@@ -66,14 +67,14 @@ class Project:
         wanted = self.settings
         if wanted.targets is None:
             return None
-        path, hide = self.path(wanted.targets), [name for name in (wanted.label, wanted.cost) if name is not None]
+        path, hide = self.source(wanted.targets), [name for name in (wanted.label, wanted.cost) if name is not None]
         try:
             return open_items(path, id=wanted.id, hide=hide, **self._reading())
         except ValueError:
-            found = open_items(path, hide=hide, **self._reading())
-            if wanted.id in (None, *found.columns):  # not the id column was the trouble
+            items = open_items(path, hide=hide, **self._reading())
+            if wanted.id in (None, *items.columns):  # not the id column was the trouble
                 raise
-            return found
+            return items
 
     def store(self, *, new: bool = False) -> Store:
         """The open store; `new` lets it be empty, as it is only before a project is begun."""
@@ -93,8 +94,11 @@ class Project:
         found: Session = self._made["session"]
         return found
 
-    def features(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Inputs of the model: the pool's `[n, d]`, and the targets' `[m, d]` or None. The same in every process."""
+    def features(self) -> tuple[Any, Any]:
+        """Inputs of the model: the pool's `[n, d]`, and the targets' `[m, d]` or None. The same in every process.
+
+        Those of a pool in files are `askwell.data.Rows`, which read what is asked of them.
+        """
         return self._features.pool, self._features.targets
 
     def targets(self) -> Targets:
@@ -133,7 +137,8 @@ class Project:
         name = self.settings.model
         if name not in MODELS:
             return _called(name, self.folder)
-        return model_named(name, self.features()[0], alike=self._features.alike)
+        x, _ = self.features()
+        return model_named(name, x.some(LIKE) if isinstance(x, Rows) else x, alike=self._features.alike)
 
     def template(self) -> str | None:
         """The Jinja template that draws an item; from the project's folder only, since the page shows what it says."""
@@ -154,6 +159,10 @@ class Project:
         """How the features were made, in words."""
         return self._features.note
 
+    def source(self, name: str) -> str | Path:
+        """A path, a glob or a URL of the settings as seen from here."""
+        return name if is_url(name) else self.path(name)
+
     def path(self, name: str) -> Path:
         """A path of the settings as seen from here."""
         return Path(os.path.normpath(self.folder / name))  # p/../a is a beside p, also while p is not there yet
@@ -165,7 +174,8 @@ class Project:
         if _has_files(features):
             names += [name.strip() for name in str(features).removeprefix(EMBEDDINGS).split(",")]
         names += [wanted.store.removeprefix("sqlite:///")] if wanted.store.startswith("sqlite:///") else []
-        for own in (self.path(name) for name in names if name):
+        given = [self.source(name) for name in names if name]
+        for own in (Path(file) for each in given for file in (files_of(each) if is_pattern(each) else [each])):
             if Path(path).exists() and own.exists() and own.samefile(path):
                 raise ValueError(f"{str(path)!r} belongs to the project, and was not written over. Name another file.")
 
@@ -237,10 +247,10 @@ class Project:
             )
         return found
 
-    def _made_features(self, known: Sequence[Pairing | None]) -> Features:
-        kept = self.folder / CACHE / "features.npz"
+    def _made_features(self, recorded: Sequence[Pairing | None]) -> Features:
+        cache = self.folder / CACHE / "features.npz"
         wanted = self.settings.features
-        return kept_features(self.items, self.target_items, wanted, **self._making(), kept=kept, known=known)
+        return kept_features(self.items, self.target_items, wanted, **self._making(), cache=cache, recorded=recorded)
 
     def _making(self) -> dict[str, Any]:
         wanted = self.settings

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from askwell.data import csv_files, read_table
-from askwell.data.columns import MISSING
+from askwell.data import csv as askwell_csv
+from askwell.data import read_table
+from askwell.data.csv import extents, layout, read_chunk, read_column, read_numbers
+from askwell.data.files import Chunk
+from askwell.data.table import MISSING
 
 
 def read(folder, text, name="a.csv", **options):
@@ -115,7 +118,7 @@ def test_decimal_commas_between_semicolons_only(tmp_path):
 @pytest.mark.parametrize("row", [0, 1, 6, 7, 19])
 def test_a_late_text_makes_the_whole_column_text(tmp_path, monkeypatch, row):
     """And nothing of what was read as numbers before is lost in its spelling."""
-    monkeypatch.setattr(csv_files, "PART", 7)
+    monkeypatch.setattr(askwell_csv, "PART", 7)
     cells = [f"{value}.0" for value in range(20)]
     cells[row] = "oops"
     table = read(tmp_path, "a,b\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells)))
@@ -164,7 +167,7 @@ def test_refusals_say_where_and_what_to_try(tmp_path, text, said):
 
 
 def test_rows_are_counted_over_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "PART", 3)
+    monkeypatch.setattr(askwell_csv, "PART", 3)
     for row in range(2, 12):
         lines = ["a,b"] + ["1,2"] * 12
         lines[row - 1] = "1,2,3"
@@ -203,19 +206,19 @@ FILES = LETTERS | st.builds(written, ROWS, st.sampled_from([csv.QUOTE_ALL, csv.Q
 @example(text=",\n\n,\r\n\r\r\n,", width=2, mark=",", spaced=True)
 @example(text='a"b,c\n', width=2, mark=",", spaced=False)
 def test_arrow_reads_what_python_reads_or_leaves_it_to_python(text, width, mark, spaced):
-    data, form, header = text.encode(), csv_files.Form(mark, spaced), [*"abc"[:width]]
-    fast = cells_of(lambda: csv_files._by_arrow(data, form, width))
-    assert fast in (None, cells_of(lambda: csv_files._by_python("a.csv", data, form, header)))
+    data, form, header = text.encode(), askwell_csv.Form(mark, spaced), [*"abc"[:width]]
+    fast = cells_of(lambda: askwell_csv._by_arrow(data, form, width))
+    assert fast in (None, cells_of(lambda: askwell_csv._by_python("a.csv", data, form, header)))
 
 
 def test_arrow_reads_ordinary_files():
     """Or the test above would hold of nothing."""
     for text in ("a,b\n1,2\n", 'a,b\r\n"1, 2","""x"\r\n\r\n3,4', "a,b\n1,2\n\n\n3,4\n\n", 'a\n"x\n\ny"\n\n""\n'):
         data = text.encode()
-        form = csv_files.likely_form(data)
-        header = csv_files.csv_header("a.csv", data, form)
-        fast = cells_of(lambda data=data, form=form, header=header: csv_files._by_arrow(data, form, len(header)))
-        slow = cells_of(lambda d=data, form=form, header=header: csv_files._by_python("a.csv", d, form, header))
+        form = askwell_csv.likely_form(data)
+        header = askwell_csv.csv_header("a.csv", data, form)
+        fast = cells_of(lambda data=data, form=form, header=header: askwell_csv._by_arrow(data, form, len(header)))
+        slow = cells_of(lambda d=data, form=form, header=header: askwell_csv._by_python("a.csv", d, form, header))
         assert fast == slow
 
 
@@ -230,15 +233,132 @@ def test_a_table_is_the_same_by_both(tmp_path, text, block):
         return [(name, plain(column), found.texts(name)) for name, column in found.columns.items()], [*found.numbers]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_files, "BLOCK", block)  # Arrow cuts a file there
+        patch.setattr(askwell_csv, "BLOCK", block)  # Arrow cuts a file there
         fast = table()
-        patch.setattr(csv_files, "_by_arrow", lambda *_: None)
+        patch.setattr(askwell_csv, "_by_arrow", lambda *_: None)
         assert fast == table()
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", 'a,b\n"1",2\n', "a, b\n1, 2\n"])
 def test_cells_longer_than_a_block_are_read(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(csv_files, "BLOCK", 64)
+    monkeypatch.setattr(askwell_csv, "BLOCK", 64)
     table = read(tmp_path, text + "x" * 500 + ",3\n" + "4,5\n" * 40)
     assert table.columns["a"][1] == "x" * 500
     assert table.columns["b"].tolist() == [2, 3, *[5] * 40]
+
+
+def chunks(place, start, rows):
+    parts = extents(place, start, rows)
+    return [Chunk(place, "csv", first, stop, 0, count, number) for first, stop, count, number in parts]
+
+
+def write(path, rows, **options):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n", **options).writerows(rows)
+    path.write_bytes(text.getvalue().encode())
+    return str(path)
+
+
+CELL = st.text(st.sampled_from('ab",\n; é'), max_size=6)
+
+
+@given(
+    rows=st.lists(st.tuples(CELL, st.integers(-99, 99)), min_size=1, max_size=30),
+    size=st.integers(1, 8),
+    last=st.booleans(),
+)
+@example(rows=[(" ", 0), (', "', 0)], size=1, last=True)  # no blank between cells: it stands inside one
+def test_chunks_are_the_rows_whatever_is_quoted(tmp_path_factory, rows, size, last):
+    path = tmp_path_factory.getbasetemp() / "quoted.csv"
+    place = write(path, [("name", "value"), *[(f"{text}x", value) for text, value in rows]])
+    if not last:
+        path.write_bytes(path.read_bytes()[:-1])
+    columns, form, start = layout(place)
+    assert (columns, form.delimiter) == ({"name": 0, "value": 1}, ",")
+    found = chunks(place, start, size)
+    assert [chunk.rows for chunk in found[:-1]] == [size] * (len(found) - 1)
+    assert sum(chunk.rows for chunk in found) == len(rows)
+    values = np.concatenate([read_numbers(chunk, ["value"]) for chunk in found])
+    assert values[:, 0].tolist() == [value for _, value in rows]
+    texts = [text for chunk in found for text in read_column(chunk, "name")]
+    assert texts == [f"{text}x" for text, _ in rows]
+
+
+@pytest.mark.parametrize("block", [7, 64])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block, end):
+    place = write(tmp_path / "a.csv", [("a", "b"), *[(f'say "{number}"\n,', number) for number in range(50)]])
+    text = (tmp_path / "a.csv").read_text().replace('"\n', f'"{end}')
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    start = layout(place).start
+    whole = chunks(place, start, 7)
+    monkeypatch.setattr(askwell_csv, "SCAN", block)
+    assert chunks(place, start, 7) == whole
+    assert sum(chunk.rows for chunk in whole) == 50
+
+
+def test_missing_values_and_other_delimiters(tmp_path):
+    (tmp_path / "a.csv").write_text("\ufeffa;b\n1;\nNA;2.5\n")
+    place = str(tmp_path / "a.csv")
+    columns, form, start = layout(place)
+    assert ([*columns], form.delimiter) == (["a", "b"], ";")
+    (chunk,) = chunks(place, start, 100)
+    assert (chunk.rows, chunk.number) == (2, 2)
+    np.testing.assert_array_equal(read_numbers(chunk, ["b", "a"]), [[np.nan, 1], [2.5, np.nan]])
+    table = read_chunk(chunk, ["b"])
+    assert (table.place(1), table.texts("b")) == ("a.csv:3", ["", "2.5"])
+
+
+LINES = st.lists(st.sampled_from(["1,2", '"3","4"', '"a\n\nb",5', ""]), max_size=20)
+
+
+@given(lines=LINES, size=st.integers(1, 6), block=st.integers(1, 30), end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_rows_have_the_numbers_they_have_in_a_table(tmp_path_factory, lines, size, block, end):
+    """Also where empty lines stand between them, which count."""
+    path = tmp_path_factory.getbasetemp() / "numbers.csv"
+    path.write_bytes(end.join(["a,b", "0,0", *lines]).encode())
+    table = read_table(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(askwell_csv, "SCAN", block)
+        found = chunks(str(path), layout(str(path)).start, size)
+    assert [chunk.number + row for chunk in found for row in range(chunk.rows)] == [*table.numbers]
+    assert [text for chunk in found for text in read_column(chunk, "a")] == table.texts("a")
+
+
+def test_a_header_longer_than_a_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(askwell_csv, "SAMPLE", 16)
+    place = write(tmp_path / "a.csv", [[f"x{number}" for number in range(100)], [*range(100)], [*range(100)]])
+    columns, _, start = layout(place)
+    assert columns == {f"x{number}": 1 for number in range(100)}
+    assert read_numbers(chunks(place, start, 1)[1], ["x99"]).tolist() == [[99]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\nx,3\n", "a.csv:3: 'a' must be a number, but it is 'x'"),
+        ("a,b\n1,2\n07,3\n", "a.csv:3: 'a' must be a number, but it is '07'"),
+        ("a;b\n1,5;2\n1.5;3\n", "a.csv: 'a' must be numbers, but it mixes 1,5 and 1.5"),
+        ("a,b\n1\n", "a.csv:2: this row has 1 value and the header names 2 columns"),
+        ("a,b\n1,2\n3,4,5\n", "a.csv:3: this row has 3 values"),
+    ],
+)
+def test_what_is_no_number_is_named(tmp_path, text, said):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_numbers(Chunk(str(tmp_path / "a.csv"), "csv", 4, len(text), 0, 2, 2), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("a,b\n1,2\n".encode("utf-16"), "it is UTF-16"),
+        (b"a,b", "it has no second row"),
+        (b"a,a\n1,2\n", "columns must have different names"),
+        (b"1.5,2\n1,2\n", "the first row must name the columns"),
+    ],
+)
+def test_files_that_are_no_tables_of_numbers(tmp_path, data, said):
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(ValueError, match=said):
+        layout(str(tmp_path / "a.csv"))

@@ -1,28 +1,92 @@
-"""Files that become rows: good ones and bad ones, columns that are encoded, and those that are numbers."""
+"""Rows in files: what an array of all of them would give, and words for what is wrong with a file."""
 
 import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from askwell.data import BadRows, open_rows, opening, read_table
+from askwell.data import BadRows, dataset, open_rows, read_table
 from askwell.seeds import rng_for
+
+N = 70
 
 
 @pytest.fixture(scope="module")
 def x():
-    return rng_for(0, 0, "rows").normal(size=(70, 3)).astype(np.float32)
+    return rng_for(0, 0, "rows").normal(size=(N, 3)).astype(np.float32)
 
 
-def write(path, x):
+@pytest.fixture(scope="module", params=["parquet", "csv", "npy"])
+def source(request, tmp_path_factory, x):
+    """The rows in three files."""
+    folder = tmp_path_factory.mktemp(request.param)
+    for number, span in enumerate((slice(0, 30), slice(30, 31), slice(31, N))):
+        write(folder / f"{number}.{request.param}", x[span], span.start)
+    return folder
+
+
+def write(path, x, start=0):
+    if path.suffix == ".npy":
+        np.save(path, x)
+        return
+    names = ["id", *(f"x{number}" for number in range(x.shape[1]))]
+    if path.suffix == ".csv":
+        rows = [",".join([f"r{start + row}", *map(repr, values.tolist())]) for row, values in enumerate(x)]
+        path.write_text("\n".join([",".join(names), *rows]) + "\n")
+        return
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    columns = {"id": [f"r{row}" for row in range(len(x))]} | {f"x{number}": each for number, each in enumerate(x.T)}
-    parquet.write_table(pa.table(columns), path, row_group_size=8)
+    columns = [pa.array([f"r{start + row}" for row in range(len(x))]), *x.T]
+    parquet.write_table(pa.table(dict(zip(names, columns, strict=True))), path, row_group_size=8)
 
 
 def opened(source, rows=16, **options):
+    is_array = next(source.iterdir()).suffix == ".npy"
+    return open_rows(source, rows=rows, **({} if is_array else {"id": "id", "columns": ["x0", "x1", "x2"]}), **options)
+
+
+def test_it_is_the_array(source, x):
+    rows = opened(source)
+    assert rows.shape == x.shape
+    assert len(rows.chunks) > 3
+    np.testing.assert_array_equal(rows[:], x)
+    np.testing.assert_array_equal(rows[10:55], x[10:55])
+    np.testing.assert_array_equal(rows[55:10], x[55:10])
+    np.testing.assert_array_equal(rows[-9:], x[-9:])
+    np.testing.assert_array_equal(rows[50:3:-7], x[50:3:-7])
+
+
+@given(places=st.lists(st.integers(0, N - 1), max_size=20), size=st.integers(1, 80))
+def test_any_positions_any_size_of_pieces(source, x, places, size):
+    np.testing.assert_array_equal(opened(source, size)[np.array(places, int)], x[np.array(places, int)])
+
+
+def test_ids(source):
+    rows, places = opened(source), [69, 0, 30]
+    assert rows.ids(places) == (places if rows.id is None else ["r69", "r0", "r30"])
+
+
+def test_it_can_be_sent(source, x):
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(opened(source)))[5:40], x[5:40])
+
+
+def test_numeric_columns_by_default(tmp_path, x):
+    write(tmp_path / "a.parquet", x)
+    assert open_rows(tmp_path / "a.parquet", id="id").columns == ("x0", "x1", "x2")
+
+
+def test_positions_beyond_the_end_are_refused(source):
+    with pytest.raises(IndexError, match="0 to 69"):
+        opened(source)[np.array([70])]
+
+
+# ---- opening files ----
+
+
+def in_parquet(source, rows=16, **options):
     return open_rows(source, rows=rows, id="id", columns=["x0", "x1", "x2"], **options)
 
 
@@ -47,8 +111,8 @@ def test_a_bad_file_among_many_is_named_or_left_out(tmp_path, x, spoil, said):
         write(tmp_path / f"{number}.parquet", x[:10])
     spoil(tmp_path / "1.parquet")
     with pytest.raises(BadRows, match=said + r".*skip_bad"):
-        opened(tmp_path)
-    rows = opened(tmp_path, skip_bad=True)
+        in_parquet(tmp_path)
+    rows = in_parquet(tmp_path, skip_bad=True)
     assert rows.shape == (20, 3)
     (why,) = rows.refused
     assert "1.parquet" in why
@@ -58,7 +122,7 @@ def test_missing_numbers_are_named_with_row_group_and_column(tmp_path, x):
     spoilt = x[:24].copy()
     spoilt[19, 1] = np.nan
     write(tmp_path / "a.parquet", spoilt)
-    rows = opened(tmp_path, rows=8)
+    rows = in_parquet(tmp_path, rows=8)
     np.testing.assert_array_equal(rows[:16], x[:16])
     with pytest.raises(BadRows, match=r"a\.parquet, row group 2: row 19 of the pool has no finite number in 'x1'"):
         rows[16:24]
@@ -66,7 +130,7 @@ def test_missing_numbers_are_named_with_row_group_and_column(tmp_path, x):
 
 def test_a_file_that_disappears_is_named(tmp_path, x):
     write(tmp_path / "a.parquet", x)
-    rows = opened(tmp_path)
+    rows = in_parquet(tmp_path)
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(BadRows, match=r"a\.parquet, row groups 0 to 1"):
         rows[0:1]
@@ -91,7 +155,7 @@ def test_texts_of_a_csv_are_encoded_or_left_out(tmp_path):
 
 
 def test_an_encoding_is_learnt_from_some_rows_of_all_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "LEARNT", 60)
+    monkeypatch.setattr(dataset, "LEARNT", 60)
     for number in range(4):
         rows = [f"{row},{'' if row % 2 else row},{'ab'[number % 2]}" for row in range(30)]
         (tmp_path / f"{number}.csv").write_text("\n".join(["x,gap,kind", *rows]))
@@ -107,8 +171,8 @@ def test_an_encoding_is_learnt_from_some_rows_of_all_files(tmp_path, monkeypatch
 
 
 def test_what_does_not_suit_the_encoding_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "LEARNT", 10)
-    monkeypatch.setattr(opening, "CHUNKS_LEARNT", 2)
+    monkeypatch.setattr(dataset, "LEARNT", 10)
+    monkeypatch.setattr(dataset, "CHUNKS_LEARNT", 2)
     lines = [f"{row},{'ab'[row % 2]}" for row in range(60)]
     lines[25] = "inf,b"
     (tmp_path / "a.csv").write_text("\n".join(["x,kind", *lines]))
@@ -125,4 +189,4 @@ def test_what_does_not_suit_the_encoding_is_named(tmp_path, monkeypatch):
 def test_no_rows_at_all(tmp_path, x):
     write(tmp_path / "a.parquet", x[:0])
     with pytest.raises(BadRows, match="there are none"):
-        opened(tmp_path)
+        in_parquet(tmp_path)

@@ -3,7 +3,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from askwell.data import parquet_files as parquet
+from askwell.data import parquet
 from askwell.data.files import Chunk
 
 pa = pytest.importorskip("pyarrow")
