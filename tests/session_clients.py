@@ -16,7 +16,7 @@ from functools import partial
 from askwell.session import Session
 from askwell.session.events import id_of
 from askwell.store import open_store
-from askwell.store.processes import elsewhere
+from askwell.store.contract import elsewhere
 
 LABELS = ("ham", "spam", "eggs")
 

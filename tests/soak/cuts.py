@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 from askwell.seeds import rng_for
-from askwell.store.processes import elsewhere
+from askwell.store.contract import elsewhere
 from askwell.store.records import Record, StoreError
 from askwell.store.sqlite import SqliteStore
 from soak import Found, folder, traces

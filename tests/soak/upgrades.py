@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from askwell.seeds import rng_for
-from askwell.store.processes import elsewhere, rest
+from askwell.store.contract import elsewhere, rest
 from askwell.store.records import Record
 from askwell.store.sqlite import MIGRATIONS, SqliteStore
 from soak import Found, folder

@@ -1,11 +1,13 @@
 """The contract itself: a store made of a list keeps it, and stores with one fault are found."""
 
+import os
 import threading
-import uuid
+from functools import partial
 
 import pytest
 
-from askwell.store.contract import PrivateStoreContract
+from askwell.store import open_store
+from askwell.store.contract import PrivateStoreContract, count_up, elsewhere, rest, write
 from askwell.store.records import Record, Store, StoreError, contents, fresh, kept
 
 
@@ -13,7 +15,7 @@ class ListStore:
     """The slow and obvious store. `fault` names what it does wrong."""
 
     def __init__(self, fault=""):
-        self.fault, self.rows, self.name, self.mutex = fault, [], uuid.uuid4().hex, threading.Lock()
+        self.fault, self.rows, self.mutex = fault, [], threading.Lock()
         self.open, self.times = True, {}
 
     def check(self):
@@ -48,14 +50,6 @@ class ListStore:
         self.check()
         return list(dict.fromkeys(row[1] for _, row in self.rows))
 
-    def session(self):
-        self.check()
-        return "always the same" if self.fault == "nameless" else self.name
-
-    def alive(self, session):
-        self.check()
-        return self.open and session == self.session()
-
     def close(self):
         self.open = False
 
@@ -83,12 +77,11 @@ class TestListStore(PrivateStoreContract):
         ("disorderly", "test_records_come_back_in_order"),
         ("usable when closed", "test_a_closed_store_says_so"),
         ("forgets times", "test_a_record_that_has_a_time_keeps_it"),
-        ("nameless", "test_a_session_lives_while_the_store_is_open"),
     ],
 )
 def test_a_faulty_store_is_found(fault, test):
     faulty = {"store": ListStore(fault), "opener": lambda: ListStore(fault)}
-    argument = "opener" if "closed" in test or "session" in test else "store"
+    argument = "opener" if "closed" in test else "store"
     more = {"bad": Record("", "run", "label", "1", {}), "message": "key"} if "refused" in test else {}
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         getattr(PrivateStoreContract(), test)(**{argument: faulty[argument]}, **more)
@@ -111,3 +104,30 @@ def test_the_hook_has_to_be_given():
     with pytest.raises(NotImplementedError, match="override the fixture"):
         PrivateStoreContract.opener.__wrapped__(PrivateStoreContract())
     assert isinstance(ListStore(), Store)
+
+
+# ---- other processes ----
+
+
+def test_work_is_done_in_another_process():
+    process, line = elsewhere(lambda opener, line, *values: line.send((os.getpid(), opener(), values)), lambda: 7, 1, 2)
+    pid, opened, values = line.recv()
+    assert (opened, values) == (7, (1, 2))
+    assert pid == process.pid != os.getpid()
+    process.join()
+    assert list(rest(line)) == []
+
+
+def test_the_rest_is_what_was_sent_before_the_end(tmp_path):
+    opener = partial(open_store, f"sqlite:///{tmp_path / 'labels.db'}")
+    process, line = elsewhere(write, opener, "w", 3)
+    process.join()
+    assert list(rest(line)) == ["begin", "w 0", "w 1", "w 2"]
+    process, line = elsewhere(count_up, opener, "c", 2)
+    assert line.recv() == "done"
+    process.join()
+    with opener() as store:
+        assert [(record.key, record.body) for record in store.read("run")][3:] == [
+            ("c 0", {"seen": 3}),
+            ("c 1", {"seen": 4}),
+        ]

@@ -1,22 +1,28 @@
 # ruff: noqa: D102 - the names of the tests say what they show
 """What every store must do, as tests that users run on their own store too."""
 
+import multiprocessing
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, ClassVar
+from multiprocessing.connection import Connection
+from typing import Any, ClassVar, TypeAlias
 
+import cloudpickle
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from askwell.seeds import rng_for
-from askwell.store.processes import Opener, count_up, elsewhere, rest, soon, wait, write
 from askwell.store.records import Conflict, Record, Store, StoreError
 
-__all__ = ["PrivateStoreContract", "StoreContract"]
+__all__ = ["End", "Opener", "PrivateStoreContract", "StoreContract", "count_up", "elsewhere", "rest", "write"]
+
+Opener: TypeAlias = Callable[[], Store]
+End: TypeAlias = "Connection[Any, Any]"
+"""Of a pipe to another process."""
 
 TEXTS = [
     "plain",
@@ -252,7 +258,7 @@ class PrivateStoreContract:
                 assert store.read(name) == [found for found in truth if found.run == name]
         assert [found.seq for found in truth] == sorted({found.seq for found in truth})
 
-    # ---- threads, sessions, closing --------------------------------------------------------------------------------
+    # ---- threads, closing --------------------------------------------------------------------------------
 
     def test_threads_share_a_store(self, store: Store) -> None:
         def work(name: str) -> None:
@@ -270,14 +276,6 @@ class PrivateStoreContract:
         for name in "abcd":
             assert [stored.body["step"] for stored in found if stored.body["name"] == name] == list(range(10))
 
-    def test_a_session_lives_while_the_store_is_open(self, opener: Opener) -> None:
-        with opener() as one, opener() as two:
-            assert one.session() == one.session() != two.session()
-            assert one.alive(one.session())
-            assert not one.alive("no such session")
-            assert not one.alive("../../etc/passwd")
-            assert not one.alive("")
-
     def test_a_closed_store_says_so(self, opener: Opener) -> None:
         store = opener()
         store.close()
@@ -287,8 +285,6 @@ class PrivateStoreContract:
             lambda: store.append([]),
             lambda: store.read("run"),
             lambda: store.runs(),
-            lambda: store.session(),
-            lambda: store.alive("x"),
             lambda: store.__enter__(),
         ]
         for use in uses:
@@ -328,25 +324,6 @@ class StoreContract(PrivateStoreContract):
             one.append([Record("c", "run", "label", "1", {})])
         with opener() as again:
             assert [record.key for record in again.read("run")] == ["a", "b 0", "c"]
-
-    def test_sessions_see_each_other(self, opener: Opener) -> None:
-        with opener() as one:
-            two = opener()
-            name = two.session()
-            assert one.alive(name)
-            assert two.alive(one.session())
-            two.close()
-            assert not one.alive(name)
-            assert one.alive(one.session())
-
-    def test_the_session_of_a_killed_process_is_dead(self, opener: Opener) -> None:
-        with opener() as store:
-            process, line = elsewhere(wait, opener)
-            name = line.recv()
-            assert store.alive(name)
-            process.kill()
-            process.join()
-            soon(lambda: not store.alive(name))
 
     def test_processes_take_turns_and_lose_nothing(self, opener: Opener) -> None:
         workers = [elsewhere(count_up, opener, name, self.appends) for name in ("one", "two")]
@@ -406,3 +383,63 @@ def _outcome(truth: Sequence[Record], records: Sequence[Record], *, stale: bool)
         elif known[new.key] != (new.run, new.body):
             return ValueError
     return places
+
+
+# ---- other processes: started in a moment, at the other end of a pipe, ready to be killed ----------------------------
+
+PRELOAD = ["askwell.store.contract", "askwell.store.sqlite", "askwell.store.postgres"]  # what is missing is left out
+
+
+def elsewhere(work: Callable[..., None], opener: Opener, *values: Any) -> tuple[Any, End]:
+    """(a process that does `work(opener, line, *values)`, our end of the pipe)."""
+    if "forkserver" in multiprocessing.get_all_start_methods():  # imports once, not in each process
+        context: Any = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOAD)
+    else:
+        context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(cloudpickle.dumps((work, opener, values)), theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _run(job: bytes, line: End) -> None:
+    work, opener, values = cloudpickle.loads(job)
+    work(opener, line, *values)
+
+
+def rest(line: End) -> Iterator[Any]:
+    """What is still in the pipe of a process that has ended."""
+    try:
+        while True:
+            yield line.recv()
+    except (EOFError, OSError):
+        return
+
+
+# ---- work ----------------------------------------------------------------------------------------------------------
+
+
+def count_up(opener: Opener, line: End, name: str, appends: int) -> None:
+    """Append what follows from all that was there before, again and again."""
+    with opener() as store:
+        for step in range(appends):
+            while True:
+                found = store.read("run")
+                following = Record(f"{name} {step}", "run", "count", None, {"seen": len(found)}, name)
+                try:
+                    store.append([following], after=found[-1].seq if found else 0)
+                    break
+                except Conflict:
+                    continue
+    line.send("done")
+
+
+def write(opener: Opener, line: End, name: str, appends: int) -> None:
+    """Append, and acknowledge each record after it is stored."""
+    line.send("begin")
+    with opener() as store:
+        for step in range(appends):
+            store.append([Record(f"{name} {step}", "run", "label", "17", {})])
+            line.send(f"{name} {step}")

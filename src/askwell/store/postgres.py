@@ -1,21 +1,16 @@
 """Records in PostgreSQL, for a team. The same promises as a file, from any number of machines.
 
-One advisory lock makes appends take turns, so that the order of `seq` is the order in which records become visible. A
-session is another advisory lock, held by the store's own connection: it ends when the connection does.
+One advisory lock makes appends take turns, so that the order of `seq` is the order in which records become visible.
 """
 
 import os
-import re
 import threading
-import uuid
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
-from askwell.store.files import Migrations, newer
-from askwell.store.records import Content, Record, StoreError, contents, fresh, kept
+from askwell.store.records import Content, Migrations, Record, StoreError, contents, fresh, kept, newer
 
 try:
     import psycopg
@@ -78,7 +73,6 @@ class PostgresStore:
         self._migrations = migrations
         self._pid = os.getpid()
         self._mutex = threading.RLock()
-        self._number = uuid.uuid4().int >> 64
         self._held = [self._connected()]  # the connection, where the finalizer finds the present one
         self._shut = weakref.finalize(self, _shut, self._held, self._pid)
 
@@ -113,24 +107,9 @@ class PostgresStore:
         """See `Store.runs`."""
         return [run for (run,) in self._rows("SELECT run FROM askwell_record GROUP BY run ORDER BY min(seq)")]
 
-    def session(self) -> str:
-        """See `Store.session`."""
-        self._check_open()
-        return f"{self._number:016x}"
-
-    def alive(self, session: str) -> bool:
-        """See `Store.alive`."""
-        self._check_open()
-        if not re.fullmatch("[0-9a-f]{16}", session):
-            return False
-        number = int(session, 16)
-        return bool(self._rows(HOLDERS, number >> 32, number & 0xFFFFFFFF))
-
     def close(self) -> None:
         """See `Store.close`."""
         with self._mutex:
-            if self._shut.alive and os.getpid() == self._pid:
-                _release(self._held[0], self._number)
             self._shut()
 
     def __enter__(self) -> Self:
@@ -172,7 +151,7 @@ class PostgresStore:
         raise AssertionError  # the loop returns or raises
 
     def _connected(self) -> "psycopg.Connection[Any]":
-        """A connection that is set up, with its tables there, holding the session's lock."""
+        """A connection that is set up, with its tables there."""
         try:
             connection = psycopg.connect(self._conninfo, autocommit=True)
         except (psycopg.Error, UnicodeError) as error:
@@ -191,8 +170,6 @@ class PostgresStore:
             if commit == "off":  # what is acknowledged must be on the disk
                 connection.execute("SET synchronous_commit = on")
             _migrate(connection, self._migrations, self._place)
-            # Shared: after a lost connection the server may take a while to end the old one, which still holds it.
-            connection.execute("SELECT pg_advisory_lock_shared(%s)", [_signed(self._number)])
         except BaseException as error:
             connection.close()
             if isinstance(error, psycopg.Error):
@@ -215,10 +192,6 @@ LAST = """
            (SELECT coalesce(max(seq), 0) FROM askwell_record WHERE run = %s),
            (SELECT coalesce(max(seq), 0) FROM askwell_record),
            extract(epoch FROM clock_timestamp())::double precision"""
-HOLDERS = """
-    SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND classid = %s::bigint::oid AND objid = %s::bigint::oid LIMIT 1"""
 CAUSES = (
     ("password", "the user or the password is wrong. Look at the URL, or at PGPASSWORD and ~/.pgpass"),
     ("authentication failed", "the server does not let this user in. Look at the URL and the server's pg_hba.conf"),
@@ -289,18 +262,6 @@ def _version(connection: "psycopg.Connection[Any]") -> int:
 def _content(row: tuple[Any, ...]) -> Content:
     key, run, kind, item, body, who = row[:6]
     return (key, run, kind, item, body, who)
-
-
-def _signed(number: int) -> int:
-    """64 bits as PostgreSQL's bigint."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def _release(connection: "psycopg.Connection[Any]", number: int) -> None:
-    """Give the session's lock back: the server takes a while to notice that a connection is closed."""
-    if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:  # neither lost nor amid its work
-        with suppress(psycopg.Error):
-            connection.execute("SELECT pg_advisory_unlock_shared(%s)", [_signed(number)])
 
 
 def _shut(held: "list[psycopg.Connection[Any]]", pid: int) -> None:

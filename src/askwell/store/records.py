@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, final, runtime_checkable
 
-__all__ = ["Conflict", "Content", "Record", "Store", "StoreError", "contents", "fresh", "kept"]
+__all__ = ["Conflict", "Content", "Migrations", "Record", "Store", "StoreError", "contents", "fresh", "kept", "newer"]
 
 LONGEST = 2000  # bytes of a key or a run's name: what an index of PostgreSQL surely takes
 
 Content: TypeAlias = tuple[str, str, str, str | None, str, str]  # key, run, kind, item, body as JSON, who
+Migrations: TypeAlias = Sequence[Sequence[str]]  # the statements that lead from version i of a schema to i + 1
 
 
 @final
@@ -64,14 +65,8 @@ class Store(Protocol):
     def runs(self) -> list[str]:
         """The runs that have records, oldest first."""
 
-    def session(self) -> str:
-        """The name of this open store: unique, and alive until it is closed or its process dies."""
-
-    def alive(self, session: str) -> bool:
-        """Whether the store of that session is still open, here or in any other process that shares it."""
-
     def close(self) -> None:
-        """End the session. Closing twice is fine; any other use afterwards is a StoreError."""
+        """Close it. Closing twice is fine; any other use afterwards is a StoreError."""
 
     def __enter__(self) -> Self: ...
 
@@ -186,3 +181,11 @@ def _plain(value: Any, where: str) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"{where} is {value!r} of type {type(value).__name__}")
+
+
+def newer(place: str, version: int, known: int) -> str:
+    """What to say of a schema from the future."""
+    return (
+        f"cannot use the store {place}: it has schema {version}, and this askwell knows up to {known}. A newer "
+        "askwell has made or upgraded it: upgrade this one (pip install -U askwell). The store was left as it is."
+    )
