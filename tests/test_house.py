@@ -46,11 +46,11 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
             "trying",
         )
     },
-    "PIL": {"data/pictures.py"},
+    "PIL": {"data/pictures.py", "report/page.py"},
     "fastapi": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("app", "api", "pages", "service"))},
     "httpx": {"bridge/client.py"},
     "itsdangerous": {"web/security.py"},
-    "jinja2": {"web/pages.py", "web/view.py"},
+    "jinja2": {"report/page.py", "web/pages.py", "web/view.py"},
     "pydantic": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("api", "service", "view"))},
     "uvicorn": {"cli/bridging.py", "cli/labelling.py", "web/connections.py"},
     "matplotlib": {"report/figures.py"},
@@ -78,7 +78,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "models/tree_kernels.py",
     },
 }
-MOST_LINES = 600
+MOST_LINES = 700
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 
 

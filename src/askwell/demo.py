@@ -18,8 +18,8 @@ import numpy as np
 
 from askwell.acquisition import ScoreName
 from askwell.models.forest import forest
-from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
-from askwell.report.styles import score_name
+from askwell.report import Picture, Tile, TileRow, gallery, html_report, terminal_curves
+from askwell.report.figures import score_name
 from askwell.seeds import rng_for
 from askwell.simulation import Simulation, simulate
 from askwell.simulation.curves import Trace, area
@@ -169,7 +169,7 @@ def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
             ]
             hits = sum(tile.marked for tile in tiles)
             note = f"{hits} of the first {len(asked)} are 1s or 7s"
-            rows.append(Row(score_name(trace.score), tiles, note=note, score=trace.score))
+            rows.append(TileRow(score_name(trace.score), tiles, note=note, score=trace.score))
     caption = f"In the order of the queries, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
     return gallery("The first queries of each acquisition function", rows, caption=caption)
 
