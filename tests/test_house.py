@@ -26,7 +26,6 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     "vote_kernels",
     *("plain_growing", "tree_kernels", "logistic_kernels", "masks", "networks", "passes", "tensors", "training"),
-    *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
@@ -42,8 +41,8 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "click": {
         f"cli/{name}.py"
         for name in (
-            *("__init__", "backup", "bridging", "labelling", "manners", "predict", "reproducing", "rules", "scoring"),
-            "trying",
+            *("__init__", "ask", "export", "init", "options", "predict", "reproduce", "rules", "score", "serve"),
+            *("simulate", "status"),
         )
     },
     "PIL": {"data/pictures.py", "report/page.py"},
@@ -52,13 +51,13 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "itsdangerous": {"web/security.py"},
     "jinja2": {"report/page.py", "web/pages.py", "web/view.py"},
     "pydantic": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("api", "service", "view"))},
-    "uvicorn": {"cli/bridging.py", "cli/labelling.py", "web/connections.py"},
+    "uvicorn": {"cli/serve.py", "web/connections.py"},
     "matplotlib": {"report/figures.py"},
     "hypothesis": {"store/contract.py"},
     "psycopg": {"store/postgres.py"},
     "pytest": {"store/contract.py"},
     "ray": {"engines/ray.py"},
-    "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
+    "rich": {"cli/reproduce.py", "demo.py", "progress.py"},
     "pyarrow": {
         "project/formats.py",
         *(f"data/{name}.py" for name in ("columns", "csv_files", "parquet_files")),

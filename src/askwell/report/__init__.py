@@ -9,6 +9,6 @@ traces -> terminal.py  text, in braille dots or ASCII
 
 from askwell.report.figures import plot_curves
 from askwell.report.page import Picture, Tile, TileRow, gallery, html_report
-from askwell.report.terminal import terminal_curves
+from askwell.report.terminal import terminal_curves, terminal_style
 
-__all__ = ["Picture", "Tile", "TileRow", "gallery", "html_report", "plot_curves", "terminal_curves"]
+__all__ = ["Picture", "Tile", "TileRow", "gallery", "html_report", "plot_curves", "terminal_curves", "terminal_style"]

@@ -1,6 +1,7 @@
 """Curves in the terminal: a drawing in braille dots, two by four in each letter, or in plain letters."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +12,7 @@ import numpy as np
 from askwell.report.figures import Style, apart, metric_name, scores_of, styles
 from askwell.simulation.curves import Curve, Trace, curve
 
-__all__ = ["Axis", "axis", "terminal_curves"]
+__all__ = ["Axis", "axis", "terminal_curves", "terminal_style"]
 
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a braille letter, by row and column
 BLANK = 0x2800
@@ -74,6 +75,17 @@ def terminal_curves(
     lines.append(f"{'':>{margin}} {corner}{''.join(rule)}")
     lines.append(f"{'':>{margin}}  {_under(frame)} labels")
     return "\n".join(lines)
+
+
+def terminal_style() -> dict[str, bool]:
+    """Whether standard output shows colours, and whether it knows ASCII only: options of `terminal_curves`."""
+    try:
+        "⣿┤±".encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError, AttributeError):
+        plain = True
+    else:
+        plain = False
+    return {"colour": sys.stdout is not None and sys.stdout.isatty(), "plain": plain}
 
 
 # ---- axes ------------------------------------------------------------------------------------------------------------
