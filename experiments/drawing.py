@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from askwell.report.figures import dress
-from askwell.report.styles import metric_name, score_name, scores_of, styles
+from askwell.report.figures import dress, metric_name, score_name, scores_of, styles
 from askwell.simulation.curves import Difference, Trace, curve, paired, summary
 from experiments.results import Results
 

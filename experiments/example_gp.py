@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from askwell.information import gaussian
-from askwell.report.styles import styles
+from askwell.report.figures import styles
 from experiments.drawing import judged
 from experiments.figure import Figure, Setting, Terms
 from experiments.results import Job, Results, Row

@@ -10,7 +10,7 @@ label at a time.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from askwell.report.styles import metric_name
+from askwell.report.figures import metric_name
 from experiments.drawing import ahead, curve_panels, curve_table, judged
 from experiments.figure import Figure, Option, Setting, Terms
 from experiments.loop import Choice, Uniform, acquire

@@ -26,7 +26,6 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
     *("kernels", "packing", "pairs", "vectors", "compiled", "probit_kernels", "probit_bound_kernels", "shapes"),
     "vote_kernels",
     *("tree_kernels", "linear_kernels", "masks", "networks", "passes", "tensors", "training"),
-    *("manners", "trying"),
 }
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
@@ -41,23 +40,23 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "click": {
         f"cli/{name}.py"
         for name in (
-            *("__init__", "backup", "bridging", "labelling", "manners", "predict", "reproducing", "rules", "scoring"),
-            "trying",
+            *("__init__", "ask", "export", "init", "options", "predict", "reproduce", "rules", "score", "serve"),
+            *("simulate", "status"),
         )
     },
-    "PIL": {"data/display.py"},
+    "PIL": {"data/display.py", "report/page.py"},
     "fastapi": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("app", "api", "pages", "service"))},
     "httpx": {"bridge/client.py"},
     "itsdangerous": {"web/security.py"},
-    "jinja2": {"web/pages.py", "web/view.py"},
+    "jinja2": {"report/page.py", "web/pages.py", "web/view.py"},
     "pydantic": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("api", "service", "view"))},
-    "uvicorn": {"cli/bridging.py", "cli/labelling.py", "web/connections.py"},
+    "uvicorn": {"cli/serve.py", "web/connections.py"},
     "matplotlib": {"report/figures.py"},
     "hypothesis": {"store/contract.py"},
     "psycopg": {"store/postgres.py"},
     "pytest": {"store/contract.py"},
     "ray": {"engines/ray.py"},
-    "rich": {"cli/reproducing.py", "demo.py", "progress.py"},
+    "rich": {"cli/reproduce.py", "demo.py", "progress.py"},
     "pyarrow": {
         "project/exchange.py",
         *(f"data/{name}.py" for name in ("table", "csv", "parquet")),

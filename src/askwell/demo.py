@@ -6,7 +6,6 @@ digits. EPIG looks at the targets and queries what matters. So does the default 
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,8 @@ import numpy as np
 
 from askwell.acquisition import ScoreName
 from askwell.models.forest import forest
-from askwell.report import Picture, Row, Tile, gallery, html_report, terminal_curves
-from askwell.report.styles import score_name
+from askwell.report import Picture, Tile, TileRow, gallery, html_report, terminal_curves, terminal_style
+from askwell.report.figures import score_name
 from askwell.seeds import rng_for
 from askwell.simulation import Simulation, simulate
 from askwell.simulation.curves import Trace, area
@@ -169,7 +168,7 @@ def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
             ]
             hits = sum(tile.marked for tile in tiles)
             note = f"{hits} of the first {len(asked)} are 1s or 7s"
-            rows.append(Row(score_name(trace.score), tiles, note=note, score=trace.score))
+            rows.append(TileRow(score_name(trace.score), tiles, note=note, score=trace.score))
     caption = f"In the order of the queries, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
     return gallery("The first queries of each acquisition function", rows, caption=caption)
 
@@ -195,7 +194,7 @@ def _asked(trace: Trace) -> tuple[int, ...]:
 def _live(echo: Callable[[str], Any]) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
     """What to call after every step: redraws the curves on a terminal, else says now and then how it goes."""
     traces: dict[tuple[str, int], Trace] = {}
-    if not _is_terminal():
+    if not terminal_style()["colour"]:
         yield _in_lines(traces, echo)
         return
     from rich.console import Console
@@ -250,18 +249,5 @@ def _so_far(traces: dict[tuple[str, int], Trace]) -> str:
 
 
 def _look() -> dict[str, Any]:
-    """How curves can be drawn on standard output: how wide, and with which letters and colours."""
-    width = max(40, min(72, shutil.get_terminal_size().columns - 1))
-    return {"width": width, "colour": _is_terminal(), "plain": not _speaks_unicode()}
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()
-
-
-def _speaks_unicode() -> bool:
-    try:
-        "⣿┤±".encode(sys.stdout.encoding or "ascii")
-    except (LookupError, UnicodeEncodeError, AttributeError):
-        return False
-    return True
+    """How curves are drawn on standard output."""
+    return {"width": max(40, min(72, shutil.get_terminal_size().columns - 1)), **terminal_style()}

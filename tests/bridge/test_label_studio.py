@@ -527,7 +527,7 @@ def test_the_command_from_a_file_of_texts_to_a_trained_model_and_back(label_stud
     init_project(
         folder, pool=tmp_path / "mail.csv", classes=["ham", "spam"], id="key", show="text", retrain_every=4
     ).close()
-    program = [sys.executable, "-c", "from askwell.cli.bridging import bridge; bridge()", "label-studio", folder]
+    program = [sys.executable, "-c", "from askwell.cli.serve import bridge; bridge()", "label-studio", folder]
     options = ["--url", label_studio_server.url, "--size", "5"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -144,7 +144,7 @@ def test_a_running_server_notices(truth, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    code = f"from askwell.cli.labelling import serve; serve(['p', '--port', '{port}'])"
+    code = f"from askwell.cli.serve import serve; serve(['p', '--port', '{port}'])"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE) as server:
         try:
             ask = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())

@@ -1,12 +1,19 @@
 """The report: one file that loads nothing, holds the numbers, and takes no name for markup."""
 
+import base64
+import io
 import re
+import struct
+import zlib
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from askwell.report import Picture, Row, Tile, gallery, html_report
+from askwell.report import Picture, Tile, TileRow, gallery, html_report
+from askwell.report.page import png
 from askwell.seeds import rng_for
 from askwell.simulation import Simulation
 from askwell.simulation.curves import Trace, against_best, summary
@@ -67,10 +74,12 @@ def page(tmp_path, found, **options):
 
 
 def test_nothing_is_loaded_and_nothing_runs(tmp_path):
-    picture = gallery("Images", [Row("EPIG", [Tile(np.eye(3), "1", marked=True)], score="epig")])
+    picture = gallery("Images", [TileRow("EPIG", [Tile(np.eye(3), "1", marked=True)], score="epig")])
     found = page(tmp_path, simulation(), figures=[picture], intro="See http://example.org")
     assert not {"script", "link", "iframe", "object", "embed", "base", "a", "form"} & {*found.tags}
-    assert all(value.startswith("data:") for name, value in found.attributes if name in {"src", "href", "srcset"})
+    assert all(
+        value.startswith(("data:", "#")) for name, value in found.attributes if name in {"src", "href", "srcset"}
+    )
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     assert not re.search(r"url\(|@import|http", "".join(found.styles))
     assert any("default-src 'none'" in value for name, value in found.attributes if name == "content")
@@ -109,9 +118,9 @@ def test_curves_of_all_metrics_for_wide_and_narrow_screens(tmp_path):
     labels = [value for name, value in found.attributes if name == "aria-label"]
     for metric in ("accuracy", "balanced accuracy", "log loss"):
         assert labels.count(f"{metric} against the number of labels for random, BALD, EPIG") == 2
+    assert labels.count("EPIG minus the others, mean accuracy over the curve") == 2
     kinds = [value for name, value in found.attributes if name == "class"]
-    assert kinds.count("curves wide") == kinds.count("curves narrow") == 3
-    assert kinds.count("intervals wide") == kinds.count("intervals narrow") == 1
+    assert kinds.count("wide") == kinds.count("narrow") == 4
 
 
 def test_light_and_dark_have_the_colours_of_every_score(tmp_path):
@@ -129,7 +138,7 @@ def test_hostile_names_are_text(tmp_path, name):
         for score in (name, "epig")
         for seed in (0, 1)
     )
-    picture = gallery(name, [Row(name, [Tile([[1.0]], name)], note=name, score=name)], caption=name)
+    picture = gallery(name, [TileRow(name, [Tile([[1.0]], name)], note=name, score=name)], caption=name)
     found = page(tmp_path, Simulation(runs, {name: name}), title=name, intro=name, repeat=name, figures=[picture])
     assert {"script", "a"}.isdisjoint(found.tags)
     assert re.sub(r"\s+", " ", name) in found.text
@@ -186,3 +195,60 @@ def test_questions_can_be_found_in_the_users_file(tmp_path):
     page = Page(html_report(found, tmp_path / "report.html", title="Digits", ids=names).read_text("utf-8"))
     assert names[found.traces[0].questions[4]] in page.text
     assert "counted from 0" not in page.text
+
+
+# ---- rows of images: real PNG files that hold the pixels given, and text that stays text ---------------------------
+
+
+def pixels(data):
+    """A PNG of greys, read back; every checksum is looked at."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    place, chunks = 8, {}
+    while place < len(data):
+        (length,) = struct.unpack(">I", data[place : place + 4])
+        kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + length]
+        assert struct.unpack(">I", data[place + 8 + length : place + 12 + length])[0] == zlib.crc32(kind + body)
+        chunks[kind] = body
+        place += 12 + length
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert rest == [8, 0, 0, 0, 0]
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.size == (width, height)
+        return np.asarray(image)
+
+
+def test_a_png_holds_its_pixels():
+    image = rng_for(0, 0, "image").random((5, 7))
+    np.testing.assert_array_equal(pixels(png(image)), np.rint(255 * (1 - image)))
+    assert pixels(png([[-1.0, 0.0, 1.0, 9.0]])).tolist() == [[255, 255, 0, 0]]
+
+
+@pytest.mark.parametrize("image", [[0.5], np.zeros((2, 2, 3)), np.zeros((0, 3)), [[np.nan]]])
+def test_what_is_no_image_is_refused(image):
+    with pytest.raises(ValueError, match=r"image must be finite numbers \[h, w\]"):
+        png(image)
+
+
+def test_rows_hold_their_tiles():
+    rows = [
+        TileRow("EPIG", [Tile([[0.0, 1.0]], "7", marked=True), Tile([[1.0, 0.0]], "3")], note="1 of 2", score="epig"),
+        TileRow("none", []),
+    ]
+    picture = gallery("Asked first", rows, caption="seed 0")
+    assert (picture.title, picture.caption) == ("Asked first", "seed 0")
+    closed = re.sub(r"(<img[^>]*)>", r"\1/>", picture.body)
+    root = ElementTree.fromstring(f"<div>{closed}</div>")
+    images = [base64.b64decode(img.get("src").split("base64,")[1]) for img in root.iter("img")]
+    assert [pixels(data).tolist() for data in images] == [[[255, 0]], [[0, 255]]]
+    assert [li.get("class") for li in root.iter("li")] == ["marked", None]
+    assert [img.get("alt") for img in root.iter("img")] == ["7", "3"]
+    assert [row.get("data-score") for row in root] == ["epig", None]
+    assert ["".join(h3.itertext()) for h3 in root.iter("h3")] == ["EPIG 1 of 2", "none"]
+
+
+def test_labels_are_text():
+    evil = '"><script>'
+    body = gallery("x", [TileRow(evil, [Tile([[0.0]], evil)], note=evil, score=evil)]).body
+    assert "<script" not in body
+    assert body.count("&#34;&gt;&lt;script&gt;") == 5

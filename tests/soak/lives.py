@@ -147,7 +147,7 @@ def nurse():
     import uvicorn.loops.auto
     import uvicorn.protocols.http.auto
 
-    import askwell.cli.standing
+    import askwell.cli.status
     import askwell.project.retraining
     import askwell.store.postgres
     import askwell.store.sqlite

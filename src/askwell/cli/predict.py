@@ -1,4 +1,4 @@
-"""The command for those who want the model's answers: `predict`."""
+"""`askwell predict`: the model's predictions, as a table."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from askwell.cli.manners import command, plainly
+from askwell.cli.options import command, exact, one_message, path_argument, path_option
 
 if TYPE_CHECKING:
     from askwell.project import Project
@@ -18,30 +18,24 @@ SHOWN = 5  # rows that were left out
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("source", metavar="[INPUT]", required=False, type=click.Path(path_type=Path))
+@path_argument("folder")
+@path_argument("source", metavar="[INPUT]", required=False)
 @click.option("--pool", "which", flag_value="pool", help="Predict the project's own pool instead of INPUT.")
 @click.option("--targets", "which", flag_value="targets", help="Predict the project's targets.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Output file: .csv, .jsonl or .parquet.  [default: print]",
-)
+@path_option("--out", metavar="FILE", help="Output file: .csv, .jsonl or .parquet.  [default: print]")
 @click.option(
     "--format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Output format.  [default: from --out, else csv]"
 )
 @click.option("--all-classes", is_flag=True, help="Add a column p_CLASS with the probability of each class.")
 @click.option("--id", metavar="COLUMN", help="Id column of INPUT.  [default: the project's, else row numbers]")
-@click.option(
+@path_option(
     "--embeddings",
-    type=click.Path(path_type=Path),
     metavar="FILE.npy",
     help="Embeddings of INPUT, one row per input. Needed if the project's features are embeddings in a file.",
 )
 @click.option("--delimiter", metavar="MARK", help="CSV delimiter.  [default: the project's]")
 @click.option("--encoding", metavar="NAME", help="CSV encoding.  [default: the project's]")
-@click.option("--exact", is_flag=True, help="In a CSV, do not escape cells that a spreadsheet would run as formulas.")
+@exact
 def predict(
     folder: Path,
     source: Path | None,
@@ -61,7 +55,7 @@ def predict(
     from askwell.project import open_project
     from askwell.project.predicting import predict_items, table_format
 
-    with plainly(goes_on=f"Nothing was written. To try again: {command()}"):
+    with one_message(resume=f"Nothing was written. To try again: {command()}"):
         if (source is None) == (which is None):
             raise ValueError("predict needs exactly one input: INPUT, --pool or --targets.")
         wanted = (format or "csv") if out is None else table_format(out, format)
@@ -72,20 +66,21 @@ def predict(
         with open_project(folder) as project:
             if out is not None:
                 project.check_output(out)
-            found = (
-                predict_items(project, which or "pool") if source is None else _predicted(project, source, **reading)
-            )
-            if out is None:
-                click.echo(found.data(wanted, all_classes=all_classes, safe=not exact), nl=False)
+            if source is None:
+                predictions = predict_items(project, which or "pool")
             else:
-                found.write(out, format=wanted, all_classes=all_classes, safe=not exact)
-            click.echo(_summary(project, found, out), err=True)
+                predictions = _predicted(project, source, **reading)
+            if out is None:
+                click.echo(predictions.data(wanted, all_classes=all_classes, safe=not exact), nl=False)
+            else:
+                predictions.write(out, format=wanted, all_classes=all_classes, safe=not exact)
+            click.echo(_summary(project, predictions, out), err=True)
 
 
 def _predicted(
     project: "Project", source: Path, *, id: str | None, embeddings: Path | None, **reading: Any
 ) -> "Predictions":
-    """The predictions of an input, or a refusal that names the option that is missing."""
+    """The predictions of an input, or an error that names the option that is missing."""
     from askwell.project.predicting import open_input, predict_items, takes_embeddings
 
     in_file = takes_embeddings(project)
@@ -101,23 +96,23 @@ def _predicted(
             )
         embeddings = source
     items = open_input(project, source, id=id, **reading)
-    known = id or project.settings.id
-    if known is not None and items.table is not None and items.table.ids is None:
-        click.echo(f"Note: {items.source} has no column {known!r}, so its row numbers are the ids.", err=True)
+    column = id or project.settings.id
+    if column is not None and items.table is not None and items.table.ids is None:
+        click.echo(f"Note: {items.source} has no column {column!r}, so its row numbers are the ids.", err=True)
     return predict_items(project, items, embeddings=embeddings)
 
 
-def _summary(project: "Project", found: "Predictions", out: Path | None) -> str:
-    counts = Counter(found.best())
-    classes = ", ".join(f"{label} {counts[label]:,}" for label in found.classes)
+def _summary(project: "Project", predictions: "Predictions", out: Path | None) -> str:
+    counts = Counter(predictions.best())
+    classes = ", ".join(f"{label} {counts[label]:,}" for label in predictions.classes)
     where = "" if out is None else f" written to {click.format_filename(out)}"
     lines = [
-        f"{len(found.ids):,} predictions{where}: {classes}. Model: {project.settings.model}, trained on "
+        f"{len(predictions.ids):,} predictions{where}: {classes}. Model: {project.settings.model}, trained on "
         f"{len(project.session().labels()):,} labelled items."
     ]
-    if found.left_out:
-        lines.append(f"{len(found.left_out):,} left out, without any features:")
-        lines += [f"  {each}" for each in found.left_out[:SHOWN]]
-        more = len(found.left_out) - SHOWN
+    if predictions.left_out:
+        lines.append(f"{len(predictions.left_out):,} left out, without any features:")
+        lines += [f"  {each}" for each in predictions.left_out[:SHOWN]]
+        more = len(predictions.left_out) - SHOWN
         lines += [f"  and {more:,} more"] if more > 0 else []
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The command for those who run a project: `rules`."""
+"""`askwell rules`: show or change classes, budget, labels per item."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from askwell.cli.manners import names_in, person, plainly, whole_number
+from askwell.cli.options import one_message, path_argument, person, plural, split_names, whole_number
 
 if TYPE_CHECKING:
     from askwell.session import Progress, Rules
@@ -17,7 +17,7 @@ __all__ = ["rules"]
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@path_argument("folder")
 @click.option("--budget", metavar="N|none", help="Total number of labels, including existing ones; none: unlimited.")
 @click.option("--classes", metavar="A,B,...", help="Replace the list of classes, in the order of their keys.")
 @click.option("--add", "added", multiple=True, metavar="CLASS", help="Add a class. May be repeated.")
@@ -44,8 +44,8 @@ def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
     """
     from askwell.project import open_project
 
-    goes_on = "A change is applied completely or not at all: askwell rules shows the current rules."
-    with plainly(goes_on=goes_on), open_project(folder) as project:
+    resume = "A change is applied completely or not at all: askwell rules shows the current rules."
+    with one_message(resume=resume), open_project(folder) as project:
         session = project.session()
         before, changes = session.rules, _changes(options, session.rules)
         after = session.set_rules(person(who), **changes) if changes else before
@@ -57,26 +57,30 @@ def rules(folder: Path, who: str | None, as_json: bool, **options: Any) -> None:
             lines = [*_differences(before, after, session.progress(), changes.get("renamed", {}))]
             click.echo("\n".join(lines) if lines else "Nothing to change: these are the current rules.")
         if project.settings.model == "gp" and len(after.classes) != 2:
-            said = f"the model gp supports only two classes, and there are {len(after.classes)} now"
-            click.echo(f"Note: {said}. Choose another under [model] in askwell.toml.", err=True)
+            count = len(after.classes)
+            click.echo(
+                f"Note: the model gp supports only two classes, and there are {count} now. Choose another under "
+                "[model] in askwell.toml.",
+                err=True,
+            )
 
 
 def _changes(options: dict[str, Any], now: "Rules") -> dict[str, Any]:
     """What `Session.set_rules` is given: only what was asked for."""
     numbers = ("labels_per_item", "most_labels", "lease_seconds")
-    found = {name: options[name] for name in numbers if options[name] is not None}
+    changes = {name: options[name] for name in numbers if options[name] is not None}
     if options["budget"] is not None:
-        found["budget"] = _budget(options["budget"])
+        changes["budget"] = _budget(options["budget"])
     if options["classes"] is not None:
-        found["classes"] = names_in(options["classes"])
+        changes["classes"] = split_names(options["classes"])
     for name in ("added", "removed"):
         if options[name]:
-            found[name] = [each.strip() for each in options[name]]
+            changes[name] = [each.strip() for each in options[name]]
     if options["renamed"]:
-        found["renamed"] = dict(_renamed(each, now) for each in options["renamed"])
-        if len(found["renamed"]) < len(options["renamed"]):
+        changes["renamed"] = dict(_renamed(each, now) for each in options["renamed"])
+        if len(changes["renamed"]) < len(options["renamed"]):
             raise ValueError("--rename must name each class once.")
-    return found
+    return changes
 
 
 def _budget(text: str) -> int | None:
@@ -90,8 +94,8 @@ def _budget(text: str) -> int | None:
 
 def _renamed(text: str, now: "Rules") -> tuple[str, str]:
     """(old, new) of OLD=NEW; where there are several =, the one after a class that is there."""
-    places = [place for place, letter in enumerate(text) if letter == "="]
-    pairs = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+    marks = [position for position, mark in enumerate(text) if mark == "="]
+    pairs = [(text[:mark].strip(), text[mark + 1 :].strip()) for mark in marks]
     pair = next((pair for pair in pairs if pair[0] in now.classes), pairs[0] if pairs else ("", ""))
     if not all(pair):
         raise ValueError(f"--rename must be like OLD=NEW, but it is {text!r}.")
@@ -118,13 +122,13 @@ def _differences(before: "Rules", after: "Rules", progress: "Progress", renamed:
     for old, new in renamed.items():
         if old in before.classes and old != new:
             count = progress.classes.get(new, 0)
-            yield f"renamed: {old} -> {new}" + (f" ({count:,} {_labels(count)})" if count else "")
+            yield f"renamed: {old} -> {new}" + (f" ({plural(count, 'label')})" if count else "")
     if after.classes != before.classes:
         yield f"classes: {_classes(before)} -> {_classes(after)}"
     if after.budget != before.budget:
         yield f"budget: {_number(before.budget)} -> {_number(after.budget)}"
     if after.budget is not None and after.budget != before.budget and after.budget <= progress.labels:
-        yield f"  {progress.labels:,} {_labels(progress.labels)} were given already, so no more questions are asked."
+        yield f"  {plural(progress.labels, 'label')} were given already, so no more questions are asked."
     for name in ("labels_per_item", "most_labels", "lease_seconds"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
@@ -140,7 +144,3 @@ def _classes(now: "Rules") -> str:
 
 def _number(budget: int | None) -> str:
     return "none" if budget is None else f"{budget:,}"
-
-
-def _labels(count: int) -> str:
-    return "label" if count == 1 else "labels"

@@ -32,8 +32,8 @@ from askwell.project.project import Project, store_url
 from askwell.project.settings import FILE, Settings, read_settings, settings_text
 from askwell.session.state import State
 from askwell.store import open_store
-from askwell.store.locks import file_lock, held, sweep
 from askwell.store.records import Record, Store, StoreError
+from askwell.store.sqlite import nobody_has
 
 __all__ = ["SMALL", "Backup", "backup_project", "restore_project"]
 
@@ -42,7 +42,7 @@ SMALL = 100_000_000  # bytes of data that are backed up unless somebody says oth
 RECORDS, MANIFEST, DATA = "records.jsonl", "manifest.json", "files/"
 AT_ONCE = 500  # records stored together
 SQLITE = "sqlite:///"
-STORE_ENDINGS = ("", "-wal", "-shm")
+STORE_ENDINGS = ("", "-journal", "-wal", "-shm")  # the last two are of an older askwell
 
 
 @final
@@ -399,13 +399,13 @@ def _store_files(settings: Settings, place: Path) -> Iterator[Path]:
 
 @contextmanager
 def _nobody_has(url: str) -> Iterator[None]:
-    """Hold the lock of a SQLite store that nobody has open, so that nobody opens it meanwhile."""
+    """Be sure that nobody has a SQLite store open, nor opens it meanwhile."""
     path = Path(url.removeprefix(SQLITE))
     if not url.startswith(SQLITE) or not path.exists():
         yield
         return
-    with held(file_lock(path.with_name(path.name + "-lock"))):
-        if sweep(path.with_name(path.name + "-sessions")):
+    with nobody_has(path) as alone:
+        if not alone:
             raise ValueError(
                 f"{str(path)!r} is in use, and nothing was changed. Stop askwell serve, and whatever else has the "
                 "project open, then do this again."

@@ -1,36 +1,90 @@
 """A report of a simulation as one HTML file: opens anywhere, loads nothing, in light and dark, on any screen."""
 
-import html
+import base64
+import io
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
 
 from askwell.acquisition import MEANINGS
-from askwell.report.chart import curves_svg, intervals_svg
-from askwell.report.gallery import Picture
-from askwell.report.styles import Style, metric_name, score_name, scores_of, styles
-from askwell.simulation.curves import (
-    LOWER_IS_BETTER,
-    Difference,
-    Standing,
-    Trace,
-    against_best,
-    curve,
-    summary,
-    verdict,
-)
+from askwell.checks import write_file
+from askwell.report.figures import Style, curves_svg, intervals_svg, metric_name, score_name, scores_of, styles
+from askwell.simulation.curves import LOWER_IS_BETTER, Difference, Trace, against_best, summary, verdict
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from askwell.simulation import Simulation
 
-__all__ = ["html_report"]
+__all__ = ["Picture", "Tile", "TileRow", "gallery", "html_report", "png"]
 
+HERE = Path(__file__).parent
 MAIN = "accuracy"
-FIRST_QUESTIONS = 12
-ABOUT = "Made with askwell: which examples to label next, so that a model predicts well on the inputs you care about."
-NOTHING_LOADED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+FIRST_QUERIES = 12
+WIDE, NARROW, SMALL = (612, 330), (280, 216), (300, 208)  # points; text shrinks with a figure, so phones get their own
+
+
+@final
+@dataclass(frozen=True)
+class Picture:
+    """A part of a report with a title. `body` is HTML or SVG and goes in as it is: escape what is not yours."""
+
+    title: str
+    body: str
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A small image `[h, w]` from 0 (ground) to 1 (ink), and what is written under it."""
+
+    image: Any
+    label: str = ""
+    marked: bool = False  # drawn in the row's colour; the others step back
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TileRow:
+    """Tiles side by side, under a name. `score` gives them that score's colour."""
+
+    name: str
+    tiles: Sequence[Tile]
+    note: str = ""
+    score: str = ""
+
+
+def gallery(title: str, rows: Sequence[TileRow], *, caption: str = "") -> Picture:
+    """Rows of images as a part of a report.
+
+    >>> picture = gallery("First queries", [TileRow("EPIG", [Tile([[0, 1], [1, 0]], "7", marked=True)], score="epig")])
+    >>> picture.title, picture.body.count("<img")
+    ('First queries', 1)
+    """
+    return Picture(title, _templates().get_template("gallery.html").render(rows=rows), caption)
+
+
+def png(image: Any) -> bytes:
+    """An image `[h, w]` from 0 (white) to 1 (black) as a PNG file in 256 greys; what lies outside is cut off.
+
+    >>> png([[0.0, 1.0]])[:8]
+    b'\\x89PNG\\r\\n\\x1a\\n'
+    """
+    from PIL import Image
+
+    ink = np.asarray(image, np.float64)
+    if ink.ndim != 2 or ink.size == 0 or not np.isfinite(ink).all():
+        raise ValueError(f"image must be finite numbers [h, w], but its shape is {ink.shape}.")
+    file = io.BytesIO()
+    Image.fromarray(np.rint(255 * (1 - np.clip(ink, 0, 1))).astype(np.uint8)).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def html_report(
@@ -45,218 +99,46 @@ def html_report(
 ) -> Path:
     """Write a report of a simulation as one HTML file that needs no other, and return its path.
 
-    Curves with bands, the verdict in words, summary, paired differences, the other metrics, what was asked first,
-    settings and versions. `intro` is text, paragraphs apart by blank lines; `figures` come after the curves; `repeat`
-    is what to run to get the same again; `ids` are what the rows of the pool are called, to be found again. The file
-    is there whole or not at all.
+    Curves with bands, the verdict as sentences, summary, paired differences, the other metrics, the first queries,
+    settings and versions. `intro` is text, paragraphs separated by blank lines; `figures` come after the curves;
+    `repeat` is the command that gives the same again; `ids` are what the rows of the pool are called. The file appears
+    whole or not at all.
     """
     traces = list(simulation.traces)
     looks = styles(scores_of(traces))
-    metrics = _metrics(traces)
-    rows = {row.score: row for row in summary(traces, metric=metrics[0])}
-    parts = [
-        _header(title, intro, verdict(traces, metric=metrics[0])),
-        _meanings(looks),
-        _cards(rows, looks, metrics[0]),
-        _curves(traces, looks, metrics[0]),
-        *(_picture(picture) for picture in figures),
-        _table(rows, looks, metrics[0]),
-        _differences(traces, metrics[0]),
-        _other_metrics(traces, looks, metrics[1:]),
-        _first_questions(traces, looks, ids),
-        _settings(simulation.settings, repeat),
-    ]
-    file = Path(path)
-    _write(file, _document(title, looks, "\n".join(parts)))
-    return file
-
-
-# ---- parts of the page ---------------------------------------------------------------------------------------------
-
-
-def _document(title: str, looks: Mapping[str, Style], body: str) -> str:
-    rows = " ".join(f'[data-score="{_css_text(score)}"] {{ --c: var(--s{i}); }}' for i, score in enumerate(looks))
-    style = "\n".join(
-        (
-            Path(__file__).with_name("page.css").read_text("utf-8"),
-            f":root {{ {_colours(looks, 'light')} }}",
-            f"@media (prefers-color-scheme: dark) {{ :root {{ {_colours(looks, 'dark')} }} }}",
-            rows,
-        )
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{NOTHING_LOADED}">
-<title>{html.escape(title)}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-<main>
-{body}
-<footer>{html.escape(ABOUT)}</footer>
-</main>
-</body>
-</html>
-"""
-
-
-def _header(title: str, intro: str, words: str) -> str:
-    said = "".join(f"<p>{html.escape(line)}</p>" for line in words.splitlines() if line)
-    lead = "".join(f'<p class="lead">{html.escape(part)}</p>' for part in intro.split("\n\n") if part.strip())
-    return f'<header><h1>{html.escape(title)}</h1>{lead}<div class="verdict">{said}</div></header>'
-
-
-def _meanings(looks: Mapping[str, Style]) -> str:
-    """What the scores are, in a line each."""
-    known = [(looks[score].name, MEANINGS[score]) for score in looks if score in MEANINGS]
-    lines = "".join(f"<li><b>{html.escape(name)}</b>: {html.escape(text)}.</li>" for name, text in known)
-    return f'<ul class="note">{lines}</ul>' if lines else ""
-
-
-def _cards(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str) -> str:
-    """The one number of each score, large."""
-    cards = []
-    for score, row in rows.items():
-        error = f"± {row.area_error:.3f}, " if row.runs > 1 else ""
-        cards.append(
-            f'<div class="card" data-score="{html.escape(score)}"><b>{html.escape(looks[score].name)}</b>'
-            f"<strong>{row.area:.3f}</strong><small>{error}mean {metric_name(metric)} over the curve</small></div>"
-        )
-    return f'<div class="cards">{"".join(cards)}</div>'
-
-
-def _curves(traces: list[Trace], looks: Mapping[str, Style], metric: str) -> str:
-    name = metric_name(metric)
-    runs = max(int(curve(traces, score, metric=metric).runs.max()) for score in looks)
-    band = f"Mean of {runs} seeds; the bands are one standard error." if runs > 1 else "One seed."
-    return (
-        f"<section><h2>{html.escape(name.capitalize())} by number of labels</h2>"
-        f"<figure>{_chart(traces, looks, metric)}<figcaption>{band}</figcaption></figure></section>"
-    )
-
-
-def _chart(traces: list[Trace], looks: Mapping[str, Style], metric: str, *, small: bool = False) -> str:
-    """Twice: for wide screens and for phones, since text in a drawing shrinks with it. CSS shows one of them."""
-    curves = {score: curve(traces, score, metric=metric) for score in looks}
-    label = f"{metric_name(metric)} against the number of labels for {', '.join(s.name for s in looks.values())}"
-    width, height = (390, 270) if small else (796, 430)
-    wide = curves_svg(curves, looks, label=label, width=width, height=height, name="wide")
-    return wide + curves_svg(curves, looks, label=label, width=364, height=280, points=False, name="narrow")
-
-
-def _picture(picture: Picture) -> str:
-    caption = f"<figcaption>{html.escape(picture.caption)}</figcaption>" if picture.caption else ""
-    return f"<section><h2>{html.escape(picture.title)}</h2><figure>{picture.body}{caption}</figure></section>"
-
-
-def _table(rows: Mapping[str, Standing], looks: Mapping[str, Style], metric: str) -> str:
-    name, level = html.escape(metric_name(metric)), next(iter(rows.values())).level
-    what = "the value of the weakest score" if metric in LOWER_IS_BETTER else "95 % of the value of the best score"
-    head = (
-        "score",
-        f"{name},<br>mean over the curve",
-        f"{name}<br>at the end",
-        f"labels to<br>reach {level:.3f}",
-        "seeds",
-    )
-    lines = []
-    for score, row in rows.items():
-        means = (_number(row.area, row.area_error, row.runs), _number(row.final, row.final_error, row.runs))
-        needed = "not reached" if row.labels_to_level is None else f"{row.labels_to_level:g}"
-        cells = (*means, needed, row.runs)
-        lines.append(f"<tr>{_named(score, looks)}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    several = "± is one standard error over seeds. " if any(row.runs > 1 for row in rows.values()) else ""
-    note = (
-        f"{several}{level:.3f} is {what} at the end, on average. The number of labels at which it was first "
-        "reached is the median over seeds."
-    )
-    top = f"<thead><tr>{''.join(f'<th>{h}</th>' for h in head)}</tr></thead>"
-    return (
-        f'<section><h2>Summary table</h2><div class="scroll"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>'
-        f'<p class="note">{note}</p></section>'
-    )
-
-
-def _differences(traces: list[Trace], metric: str) -> str:
-    """The best score against each of the others, seed by seed."""
-    gaps = against_best(traces, metric=metric)
-    if not gaps or min(gap.runs for gap in gaps) < 2:
-        return ""
-    first, pairs = score_name(gaps[0].a), math.comb(len(gaps) + 1, 2)
-    label = f"{first} minus the others, mean {metric_name(metric)} over the curve"
-    names = [f"minus {score_name(gap.b)}" for gap in gaps]
-    wide = intervals_svg(gaps, names, label=label, width=796).replace("intervals", "intervals wide", 1)
-    narrow = intervals_svg(gaps, names, label=label, width=364).replace("intervals", "intervals narrow", 1)
-    runs = max(gap.runs for gap in gaps)
-    words = "".join(f"<li>{_gap_words(gap)}</li>" for gap in gaps)
-    together = (
-        f", adjusted for all {pairs} pairs of scores, since the best score was picked from the same runs"
-        if pairs > 1
-        else ""
-    )
-    note = (
-        "Runs with the same seed start from the same labels, so each difference is taken within a seed. The bars are "
-        f"95 % confidence intervals of the mean (Student's t){together}; p is from Wilcoxon's signed-rank test"
-        f"{', adjusted for all pairs (Holm)' if pairs > 1 else ''}. With {runs} seeds no p is below "
-        f"{min(1.0, pairs * 2 / 2**runs):.2g}, however large the difference."
-    )
-    return (
-        f"<section><h2>{html.escape(first)} against the others, seed by seed</h2>"
-        f'<figure>{wide}{narrow}</figure><ul>{words}</ul><p class="note">{note}</p></section>'
-    )
-
-
-def _gap_words(gap: Difference) -> str:
-    return html.escape(
-        f"{score_name(gap.a)} minus {score_name(gap.b)}: {gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}), "
-        f"better in {gap.wins} of {gap.runs} seeds, p = {gap.p_value:.2g}."
-    )
-
-
-def _other_metrics(traces: list[Trace], looks: Mapping[str, Style], metrics: Sequence[str]) -> str:
-    if not metrics:
-        return ""
-    figures = "".join(
-        f"<figure><h3>{html.escape(metric_name(metric).capitalize())}"
-        f"{' <span>lower is better</span>' if metric in LOWER_IS_BETTER else ''}</h3>"
-        f"{_chart(traces, looks, metric, small=True)}</figure>"
-        for metric in metrics
-    )
-    return f'<section><h2>Other metrics</h2><div class="pair">{figures}</div></section>'
-
-
-def _first_questions(traces: list[Trace], looks: Mapping[str, Style], ids: Sequence[Any] | None) -> str:
-    """Which rows each score asked for first, in the first seed."""
+    main, *others = _metrics(traces)
+    rows = summary(traces, metric=main)
     seed = min(trace.seed for trace in traces)
-    lines = []
-    for trace in (t for score in looks for t in traces if (t.score, t.seed) == (score, seed)):
-        asked = [row if ids is None else ids[row] for row in trace.questions[trace.labels[0] :][:FIRST_QUESTIONS]]
-        lines.append(
-            f'<tr>{_named(trace.score, looks)}<td class="words">'
-            f"{html.escape(', '.join(map(str, asked))) or 'none'}</td></tr>"
+    text = (
+        _templates()
+        .get_template("page.html")
+        .render(
+            title=title,
+            css=(HERE / "page.css").read_text("utf-8"),
+            looks=looks,
+            intro=[part for part in intro.split("\n\n") if part.strip()],
+            verdict=[line for line in verdict(traces, metric=main).splitlines() if line],
+            meanings={looks[score].name: MEANINGS[score] for score in looks if score in MEANINGS},
+            rows=rows,
+            runs=max(row.runs for row in rows),
+            level=rows[0].level,
+            metric=metric_name(main),
+            lower=LOWER_IS_BETTER,
+            lower_is_better=main in LOWER_IS_BETTER,
+            curves=_charts(traces, looks, main, WIDE),
+            figures=figures,
+            **_differences(against_best(traces, metric=main), main),
+            others={name: _charts(traces, looks, name, SMALL) for name in others},
+            seed=seed,
+            first={trace.score: _first(trace, ids) for trace in traces if trace.seed == seed},
+            has_ids=ids is not None,
+            repeat=repeat,
+            settings=simulation.settings,
         )
-    by = "Rows of the pool, counted from 0" if ids is None else "Ids of the file, or its row numbers if it has none"
-    note = f"{by}, after the initial labels; seed {seed}."
-    return (
-        f'<section><h2>First queries</h2><p class="note">{note}</p>'
-        f'<div class="scroll"><table><tbody>{"".join(lines)}</tbody></table></div></section>'
     )
-
-
-def _settings(settings: Mapping[str, Any], repeat: str) -> str:
-    items = "".join(
-        f"<dt>{html.escape(metric_name(str(k)))}</dt><dd>{html.escape(_text(v))}</dd>" for k, v in settings.items()
-    )
-    again = f"<h2>Reproduce</h2><pre>{html.escape(repeat)}</pre>" if repeat else ""
-    return f"<section>{again}<h2>Settings and versions</h2><dl>{items}</dl></section>"
-
-
-# ---- words and numbers ---------------------------------------------------------------------------------------------
+    file = Path(path)
+    write_file(file, text)
+    return file
 
 
 def _metrics(traces: list[Trace]) -> list[str]:
@@ -267,38 +149,59 @@ def _metrics(traces: list[Trace]) -> list[str]:
     return sorted(shared, key=lambda name: name != MAIN)
 
 
-def _named(score: str, looks: Mapping[str, Style]) -> str:
-    shown = html.escape(looks[score].name)
-    return f'<td data-score="{html.escape(score)}"><span class="dot"></span>{shown}</td>'
+def _charts(traces: list[Trace], looks: Mapping[str, Style], metric: str, size: tuple[int, int]) -> dict[str, str]:
+    """The curves for wide screens and for phones: CSS shows one of them."""
+    wide = curves_svg(traces, looks, metric=metric, size=size)
+    return {"wide": wide, "narrow": curves_svg(traces, looks, metric=metric, size=NARROW, hover=False)}
 
 
-def _number(value: float, error: float, runs: int) -> str:
-    return f"{value:.3f} <small>± {error:.3f}</small>" if runs > 1 else f"{value:.3f}"
+def _differences(gaps: Sequence[Difference], metric: str) -> dict[str, Any]:
+    """The best score against each of the others, seed by seed; nothing if there is only one seed."""
+    if not gaps or min(gap.runs for gap in gaps) < 2:
+        return {"gaps": ()}
+    best, pairs = score_name(gaps[0].a), math.comb(len(gaps) + 1, 2)
+    label = f"{best} minus the others, mean {metric_name(metric)} over the curve"
+    intervals = {
+        name: intervals_svg(gaps, label=label, width=width) for name, (width, _) in (("wide", WIDE), ("narrow", NARROW))
+    }
+    smallest = min(1.0, pairs * 2 / 2 ** max(gap.runs for gap in gaps))
+    return {"gaps": gaps, "best": best, "pairs": pairs, "intervals": intervals, "smallest_p": smallest}
 
 
-def _text(value: Any) -> str:
+def _first(trace: Trace, ids: Sequence[Any] | None) -> list[Any]:
+    """What a score queried first, after the initial labels."""
+    queries = trace.questions[trace.labels[0] :][:FIRST_QUERIES]
+    return list(queries) if ids is None else [ids[row] for row in queries]
+
+
+# ---- templates -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    templates = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    templates.trim_blocks = templates.lstrip_blocks = True
+    templates.filters |= {
+        "css_text": _css_text,
+        "metric_name": metric_name,
+        "png": lambda image: base64.b64encode(png(image)).decode("ascii"),
+        "setting": _setting,
+        "upper_first": lambda text: text[:1].upper() + text[1:],
+    }
+    return templates
+
+
+def _setting(value: Any) -> str:
     """A setting as people write it: lists with commas, mappings as pairs."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_setting(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_text(item) for item in value)
+        return ", ".join(_setting(item) for item in value)
     return "none" if value is None else str(value)
-
-
-def _colours(looks: Mapping[str, Style], tone: str) -> str:
-    return " ".join(f"--s{i}: {getattr(style, tone)};" for i, style in enumerate(looks.values()))
 
 
 def _css_text(text: str) -> str:
     """Any text inside the quotes of a CSS attribute selector: everything but letters and digits as code points."""
     return "".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text)
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, "utf-8")
-        os.replace(beside, file)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -1,22 +1,23 @@
 """Curves in the terminal: a drawing in braille dots, two by four in each letter, or in plain letters."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
-from askwell.report.axes import Axis, apart, axis
-from askwell.report.styles import Style, metric_name, scores_of, styles
+from askwell.report.figures import Style, apart, metric_name, scores_of, styles
 from askwell.simulation.curves import Curve, Trace, curve
 
-__all__ = ["terminal_curves"]
+__all__ = ["Axis", "axis", "terminal_curves", "terminal_style"]
 
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a braille letter, by row and column
 BLANK = 0x2800
 LEAST_WIDTH, LEAST_HEIGHT = 40, 6
+STEPS = (1.0, 2.0, 2.5, 5.0)  # between ticks, times a power of ten
 
 
 def terminal_curves(
@@ -76,6 +77,94 @@ def terminal_curves(
     return "\n".join(lines)
 
 
+def terminal_style() -> dict[str, bool]:
+    """Whether standard output shows colours, and whether it knows ASCII only: options of `terminal_curves`."""
+    try:
+        "⣿┤±".encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError, AttributeError):
+        plain = True
+    else:
+        plain = False
+    return {"colour": sys.stdout is not None and sys.stdout.isatty(), "plain": plain}
+
+
+# ---- axes ------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Axis:
+    """A range of numbers and the ticks inside it."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def position(self, values: Any, start: float, stop: float) -> np.ndarray:
+        """Where values lie between `start` (the low end) and `stop` (the high end).
+
+        >>> Axis(0.0, 10.0, (0.0, 5.0, 10.0)).position([0, 2.5, 10], 100, 0)
+        array([100.,  75.,   0.])
+        """
+        share = (np.asarray(values, np.float64) - self.low) / (self.high - self.low)
+        return np.asarray(start + share * (stop - start))
+
+    def text(self, tick: float) -> str:
+        """A tick as it is written, with as many digits as all of them need."""
+        return f"{tick:.{self._digits()}f}"
+
+    def _digits(self) -> int:
+        needed = (next((d for d in range(9) if math.isclose(t, round(t, d), abs_tol=1e-12)), 9) for t in self.ticks)
+        return max(needed, default=0)
+
+
+def axis(values: Iterable[float], *, most: int = 6, whole: bool = False, rounded: bool = True) -> Axis:
+    """The axis that holds all values, with at most `most` round ticks.
+
+    `rounded` widens the range to the next ticks; `whole` allows whole numbers only. Values that are not finite are left
+    out.
+
+    >>> axis([0.52, 0.97]).ticks
+    (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    >>> axis([6, 60], whole=True, rounded=False)
+    Axis(low=6.0, high=60.0, ticks=(10.0, 20.0, 30.0, 40.0, 50.0, 60.0))
+    """
+    if most < 2:
+        raise ValueError(f"most must be at least 2 ticks, but it is {most}.")
+    finite = [float(value) for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        half = 0.5 if whole else max(0.05, 0.05 * abs(low))
+        low, high = low - half, high + half
+    for step in _steps((high - low) / most, whole):
+        first, last = _cells(low, high, step, outwards=rounded)
+        if last - first + 1 <= most:
+            break
+    ticks = tuple(float(f"{i * step:.12g}") for i in range(first, last + 1))
+    return Axis(ticks[0], ticks[-1], ticks) if rounded else Axis(low, high, ticks)
+
+
+def _steps(least: float, whole: bool) -> Iterable[float]:
+    """Round steps, from one that is too small upwards."""
+    power = math.floor(math.log10(least))
+    for exponent in range(power, power + 4):
+        for step in STEPS:
+            size = step * 10.0**exponent
+            if not whole or (size >= 1 and size == round(size)):
+                yield size
+
+
+def _cells(low: float, high: float, step: float, *, outwards: bool) -> tuple[int, int]:
+    """The first and the last multiple of `step` around the range, or inside it; a hair over a tick is on it."""
+    slack = 1e-9
+    if outwards:
+        return math.floor(low / step + slack), math.ceil(high / step - slack)
+    return math.ceil(low / step - slack), math.floor(high / step + slack)
+
+
+# ---- drawing ---------------------------------------------------------------------------------------------------------
+
+
 @final
 @dataclass(frozen=True)
 class _Frame:
@@ -105,12 +194,12 @@ class _Frame:
     @property
     def x_texts(self) -> dict[int, str]:
         """Column -> tick."""
-        columns = np.rint(self.x.place(self.x.ticks, 0, self.columns - 1)).astype(int)
+        columns = np.rint(self.x.position(self.x.ticks, 0, self.columns - 1)).astype(int)
         return {int(column): self.x.text(tick) for column, tick in zip(columns, self.x.ticks, strict=True)}
 
     def row(self, value: float) -> int:
         """The line of letters that a value is drawn in."""
-        return int(np.rint(self.y.place(value, self.rows * self.down - 1, 0))) // self.down
+        return int(np.rint(self.y.position(value, self.rows * self.down - 1, 0))) // self.down
 
     def raster(self, drawn: Curve) -> tuple[np.ndarray, np.ndarray]:
         """For each column of dots: whether the curve is there, and its row of dots."""
@@ -118,8 +207,8 @@ class _Frame:
         places = np.arange(self.columns * self.across)
         if len(labels) == 0:
             return np.zeros(len(places), bool), np.zeros(len(places), int)
-        at = self.x.place(labels, 0, len(places) - 1)
-        rows = np.interp(places, at, self.y.place(mean, self.rows * self.down - 1, 0))
+        at = self.x.position(labels, 0, len(places) - 1)
+        rows = np.interp(places, at, self.y.position(mean, self.rows * self.down - 1, 0))
         inside = (places >= np.rint(at[0])) & (places <= np.rint(at[-1]))
         return inside, np.rint(rows).astype(int)
 
@@ -163,7 +252,7 @@ def _end_names(frame: _Frame, curves: dict[str, Curve], looks: dict[str, Style])
     wanted = []
     for drawn in curves.values():
         finite = drawn.mean[np.isfinite(drawn.mean)]
-        dot = float(frame.y.place(finite[-1], frame.rows * frame.down - 1, 0)) if len(finite) else math.inf
+        dot = float(frame.y.position(finite[-1], frame.rows * frame.down - 1, 0)) if len(finite) else math.inf
         wanted.append(min((dot + 0.5) / frame.down, frame.rows - 0.5))  # parts of a row keep close ends in order
     rows = apart(wanted, least=1.0, low=0.0, high=frame.rows - 0.5)
     return {int(row): looks[score] for score, row in zip(curves, rows, strict=True)}

@@ -1,11 +1,14 @@
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from askwell.cli import main, reproducing
+from askwell.cli import main
+
+reproducing = import_module("askwell.cli.reproduce")  # the package has the command under this name
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from askwell.cli.manners import command, plainly
+from askwell.cli.options import command, one_message
 
 
 @click.command("count")
@@ -14,7 +14,7 @@ from askwell.cli.manners import command, plainly
 @click.option("--option", "options", multiple=True)
 @click.option("--seeds", type=int)
 def interrupted(**asked):
-    with plainly(goes_on=command()):
+    with one_message(resume=command()):
         raise KeyboardInterrupt
 
 

@@ -1,4 +1,4 @@
-"""The command for those who have labels and a big pool: `score`."""
+"""`askwell score`: rank a pool that need not fit in memory."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from askwell.acquisition import checked_class_weights, weighted
-from askwell.cli.manners import by_class, command, plainly, whole_number
+from askwell.cli.options import CLASS_WEIGHTS, by_class, command, one_message, path_option, split_names, whole_number
 
 __all__ = ["score"]
 
@@ -18,10 +18,9 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
 
 @click.command()
 @click.argument("pool")
-@click.option(
+@path_option(
     "--labelled",
     required=True,
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Training data: a table with the pool's columns and labels (CSV, JSON lines, Parquet).",
 )
@@ -40,20 +39,10 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
     help="Random forest, or Bayesian logistic regression.",
 )
 @click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="Acquisition function.")
-@click.option("--class-weights", metavar="A=W,...", help="Cost of an error per class, 1 by default: spam=1,fraud=50.")
+@click.option("--class-weights", metavar="A=W,...", help=f"Cost of an error per class, 1 by default: {CLASS_WEIGHTS}.")
 @whole_number("--size", default=10, help="Number of best items to print.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Write all scores here, as Parquet files.",
-)
-@click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Save only intermediate results here, to resume.",
-)
+@path_option("--out", metavar="FOLDER", folder=True, help="Write all scores here, as Parquet files.")
+@path_option("--keep", metavar="FOLDER", folder=True, help="Save only intermediate results here, to resume.")
 @click.option(
     "--engine",
     metavar="NAME",
@@ -76,14 +65,14 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
     """
     from askwell.scoring import Report, best_items, flat_warning
 
-    with plainly(goes_on=f"To resume: {command()}" if out or keep else "Nothing was saved: see --keep."):
+    with one_message(resume=f"To resume: {command()}" if out or keep else "Nothing was saved: see --keep."):
         if out and keep:
             raise ValueError("--out saves intermediate results too: give --out or --keep, not both.")
-        costs = by_class("--class-weights", asked["class_weights"], like="spam=1,fraud=50")
-        rows, search = _question(pool, asked)
+        costs = by_class("--class-weights", asked["class_weights"], like=CLASS_WEIGHTS)
+        rows, search = _search(pool, asked)
         ranked_by = _score(asked["name"], costs, search.posterior.classes)
         report = Report()
-        found, scores = best_items(
+        best, scores = best_items(
             search,
             ranked_by,
             asked["size"],
@@ -94,30 +83,30 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
             folder=out or keep,
             every=out is not None,
         )
-        for item, value in zip(rows.ids(found), scores.tolist(), strict=True):
+        for item, value in zip(rows.ids(best), scores.tolist(), strict=True):
             click.echo(f"{item}\t{value:.6g}")
-        click.echo(_said(report, rows), err=True)
+        click.echo(_summary(report, rows), err=True)
         # some of all chunks are looked at, which would stumble over those that were skipped
         flat = None if report.skipped else flat_warning(search, ranked_by, scores)
         if flat is not None:
             click.echo(f"Note: {flat}", err=True)
 
 
-def _question(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
-    """The pool's rows, and the question what is worth asking of them."""
+def _search(pool: str, asked: dict[str, Any]) -> tuple[Any, Any]:
+    """The pool's rows, and the search for the best of them."""
     from askwell.data import label_column, open_rows, read_table
     from askwell.models import model_named
     from askwell.scoring import Search
     from askwell.seeds import rng_for
 
-    columns = None if asked["columns"] is None else [name.strip() for name in asked["columns"].split(",")]
+    columns = split_names(asked["columns"])
     rows = open_rows(pool, columns=columns, drop=[asked["label"]], id=asked["id"], skip_bad=asked["skip_bad"])
     table = read_table(asked["labelled"])
     y = label_column(table, asked["label"])
     model = model_named(asked["model"], _some(rows, LIKE))
     posterior = model.fit(rows.encode(table), y, rng=rng_for(asked["seed"], 0, "fit"))
-    near = rows if asked["targets"] is None else open_rows(asked["targets"], like=rows)
-    targets = _some(near, asked["most_targets"])
+    inputs = rows if asked["targets"] is None else open_rows(asked["targets"], like=rows)
+    targets = _some(inputs, asked["most_targets"])
     return rows, Search(posterior, rows, targets, rng=partial(rng_for, asked["seed"], 0))
 
 
@@ -125,20 +114,20 @@ def _some(rows: Any, most: int) -> np.ndarray:
     """At most so many rows, evenly spread over a few chunks of the files."""
     from askwell.scoring import Search
 
-    found: np.ndarray = rows[Search(None, rows).some(most)]  # type: ignore[arg-type]
-    return found
+    some: np.ndarray = rows[Search(None, rows).some(most)]  # type: ignore[arg-type]
+    return some
 
 
 def _score(name: str, costs: dict[str, float] | None, classes: Sequence[Any]) -> Any:
     """The score, with costs of errors if there are any: classes are named by their text."""
     if costs is None:
         return name
-    named = {str(label): label for label in classes}
-    known = {named.get(label, label): cost for label, cost in costs.items()}
-    return weighted(name, checked_class_weights(known, score=name, classes=classes), classes)
+    by_text = {str(label): label for label in classes}
+    weights = {by_text.get(label, label): cost for label, cost in costs.items()}
+    return weighted(name, checked_class_weights(weights, score=name, classes=classes), classes)
 
 
-def _said(report: Any, rows: Any) -> str:
+def _summary(report: Any, rows: Any) -> str:
     """What was done, as text."""
     spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in report.seconds.items())
     lines = [f"{report.rows:,} rows ({spent})."]

@@ -1,8 +1,14 @@
-"""Progress as text: everything is there, and nothing that is not known."""
+"""`askwell status`: everything is there, and nothing that is not known."""
+
+import json
+import shutil
+import subprocess
+import sys
 
 import pytest
+from cli_calls import fine, refused
 
-from askwell.cli.standing import standing_text
+from askwell.cli.status import status_text
 from askwell.session import Candidate, Session
 from askwell.store import open_store
 
@@ -28,7 +34,7 @@ def label(session, who, items):
 
 
 def text(session, **options):
-    return standing_text(session.progress(), title="mail", plain=True, **options)
+    return status_text(session.progress(), title="mail", plain=True, **options)
 
 
 def test_before_there_is_anything(session):
@@ -112,3 +118,70 @@ def test_agreement(session):
         label(session, who, range(6))
     session.answer("bob", "k5", "spam", key="other")
     assert "people agree on 83% of the 6 items labelled by several, kappa 0.67" in " ".join(text(session).split())
+
+
+# ---- the command ----
+
+AS_NOBODY = """
+import json, os, sys
+from click.testing import CliRunner
+from askwell.cli import main
+commands = json.load(sys.stdin)
+for round in range(2):  # looking first as whoever we are: then all is imported, which others may not be able to do
+    found = []
+    for words in commands[: 2 + round]:
+        done = CliRunner().invoke(main, words)
+        found.append([done.exit_code, done.output])
+    if not os.geteuid():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+print(json.dumps(found))
+"""
+
+
+def test_no_project(place):
+    for command, *words in (
+        ("ask",),
+        ("tell", "a", "b"),
+        ("status",),
+        ("export", "a.csv"),
+        ("bring", "a.csv"),
+        ("serve",),
+    ):
+        assert "there is no project in" in refused(command, "nowhere", *words)
+
+
+def test_a_damaged_store_is_one_message(project, place):
+    (place / "p" / "labels.db").write_bytes(b"damaged")
+    assert "cannot open the store" in refused("status", "p")
+
+
+def test_a_copy_that_may_only_be_read_can_be_looked_at_and_exported(project, place, tmp_path_factory, enterable):
+    folder, out = place / "p", tmp_path_factory.mktemp("out")
+    for item, label in list(project.items())[:3]:
+        fine("tell", folder, item, label)
+    shutil.copytree(folder, out / "p", ignore=shutil.ignore_patterns("*-lock", "*-sessions"))
+    shutil.copy(place / "pool.csv", out)
+    shutil.copy(place / "traffic.csv", out)
+    out.chmod(0o777)
+    enterable(out)
+    for path in (out / "p").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    (out / "p").chmod(0o555)
+    try:
+        commands = [
+            ["status", str(out / "p"), "--json"],
+            ["export", str(out / "p"), str(out / "labels.csv")],
+            ["tell", str(out / "p"), "m70", "ham"],
+        ]
+        words = [sys.executable, "-P", "-c", AS_NOBODY]
+        done = subprocess.run(words, input=json.dumps(commands), cwd=out, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (status, shown), (export, _), (tell, said) = json.loads(done.stdout)
+        assert (status, export, tell) == (0, 0, 2), done.stdout
+        assert json.loads(shown)["labels"] == 3
+        assert len((out / "labels.csv").read_text().splitlines()) == 4
+        assert "may not be written" in said
+    finally:
+        (out / "p").chmod(0o755)

@@ -1,9 +1,8 @@
-"""Commands for those who want to see first: `demo` and `simulate`."""
+"""`askwell simulate` and `askwell demo`: would active learning help? Replayed on data with known labels."""
 
 import csv
 import difflib
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,22 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from askwell.acquisition import MEANINGS
-from askwell.cli.manners import command, names_in, plainly, whole_file, whole_number
+from askwell.checks import write_file
+from askwell.cli.options import (
+    command,
+    delimiter,
+    encoding,
+    engine,
+    one_message,
+    path_argument,
+    path_option,
+    processes,
+    separator,
+    split_names,
+    whole_number,
+)
 from askwell.data import Labelled, labelled
+from askwell.report import terminal_curves, terminal_style
 from askwell.seeds import rng_for
 
 if TYPE_CHECKING:
@@ -32,15 +45,8 @@ STEPS = "steps"  # in the folder of a simulation: finished steps, to resume from
 @click.command()
 @whole_number("--seeds", default=5, help="Runs per acquisition function.")
 @whole_number("--budget", default=60, least=7, help="Labels per run, including the six initial ones.")
-@click.option(
-    "--out",
-    default="askwell-demo",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Output folder.",
-)
-@whole_number("--processes", help="Number of parallel runs.  [default: one per processor]")
+@path_option("--out", default="askwell-demo", show_default=True, metavar="FOLDER", help="Output folder.")
+@processes
 def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     """Show active learning on handwritten digits, in about ten seconds.
 
@@ -48,7 +54,7 @@ def demo(seeds: int, budget: int, out: Path, processes: int | None) -> None:
     """
     from askwell.demo import run_demo
 
-    with plainly(goes_on=f"Finished steps are saved in {out}. To resume: {command()}"):
+    with one_message(resume=f"Finished steps are saved in {out}. To resume: {command()}"):
         run_demo(seeds=range(seeds), budget=budget, folder=_checked(out), processes=processes, echo=click.echo)
 
 
@@ -63,8 +69,8 @@ def _meanings(names: Iterable[str]) -> list[str]:
 
 
 def _names(text: str) -> list[str]:
-    """The scores that were named, all of them known and different: refused before anything is read."""
-    names = names_in(text) or []
+    """The scores that were named, all of them known and different; checked before anything is read."""
+    names = split_names(text) or []
     for name in names:
         if name not in MEANINGS:
             near = difflib.get_close_matches(name.lower(), MEANINGS, n=1)
@@ -76,22 +82,16 @@ def _names(text: str) -> list[str]:
 
 
 @click.command(epilog="\b\n" + "\n".join(["Acquisition functions:", *_meanings(MEANINGS)]))
-@click.argument("data", type=click.Path(path_type=Path))
+@path_argument("data")
 @click.option("--label", required=True, metavar="COLUMN", help="Label column, without missing values.")
 @click.option("--id", metavar="COLUMN", help="Column with unique ids; not a feature.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column that is not a feature. May be repeated.")
-@click.option(
+@path_option(
     "--targets",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="A table of inputs the model will have to predict; no labels needed.  [default: the pool]",
 )
-@click.option(
-    "--test",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A test set with labels.  [default: a random share of DATA]",
-)
+@path_option("--test", metavar="FILE", help="A test set with labels.  [default: a random share of DATA]")
 @click.option(
     "--test-share",
     type=click.FloatRange(0.01, 0.95),
@@ -123,18 +123,11 @@ def _names(text: str) -> list[str]:
     show_default=True,
     help="Metric of the table, curve and verdict. Changing it needs no new runs.",
 )
-@whole_number("--processes", help="Number of parallel runs.  [default: one per processor]")
-@click.option(
-    "--engine", metavar="NAME", help="Run on a cluster instead: ray, ray:host:port. Machines must share --out."
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Output folder.  [default: DATA's name with -simulation]",
-)
-@click.option("--delimiter", metavar="MARK", help="CSV delimiter.  [default: detected]")
-@click.option("--encoding", metavar="NAME", help="CSV encoding, such as cp1252.  [default: UTF-8]")
+@processes
+@engine
+@path_option("--out", metavar="FOLDER", help="Output folder.  [default: DATA's name with -simulation]")
+@delimiter
+@encoding
 def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, scores: str, **options: Any) -> None:
     """Replay active learning on labelled DATA: would it have helped?
 
@@ -148,14 +141,14 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
 
     folder = out if out is not None else Path(f"{data.stem}-simulation")
     again = command()
-    with plainly(goes_on=f"Finished steps are saved in {folder}. To resume: {again}"):
+    with one_message(resume=f"Finished steps are saved in {folder}. To resume: {again}"):
         _checked(folder)
         names = _names(scores)
         reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
         task = labelled(
             data,
             **{name: options[name] for name in reading},
-            delimiter=(options["delimiter"] or "").replace("\\t", "\t") or None,  # a tab is hard to type
+            delimiter=separator(options["delimiter"]),
             rng=rng_for(seed, 0, "test rows"),
         )
         click.echo(task.note)
@@ -165,9 +158,9 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
             f"Simulating {min(budget, len(task.y)):,} labels with each of {', '.join(names)}, {often}. "
             f"Finished steps are saved in {folder}: run the same command to resume.\n"
         )
-        told = lines(label="simulating", unit="steps")
-        with _kept_if_begun(folder):
-            found = run(
+        report = lines(label="simulating", unit="steps")
+        with _removed_if_refused(folder):
+            result = run(
                 _model(options["model"], task),
                 task.x,
                 task.y,
@@ -182,12 +175,12 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
                 engine=options["engine"],
                 folder=folder / STEPS,
                 ids=task.ids,
-                progress=None if told is None else lambda done, total, _: told(done, total),
+                progress=None if report is None else lambda done, total, _: report(done, total),
             )
         title = f"Would active learning have helped on {data.name}?"
-        _write(found, folder, title=title, intro=task.note, metric=metric, repeat=again, ids=task.ids)
-        whole_file(folder / "questions.csv", lambda path: _write_questions(path, found, task))
-        _show(found, metric)
+        _write(result, folder, title=title, metric=metric, repeat=again, task=task)
+        click.echo(terminal_curves(result.traces, metric=metric, **terminal_style()))
+        click.echo(f"\n{result.table(metric=metric)}\n\n{result.verdict(metric=metric)}\n")
         click.echo(
             f"Wrote to {folder}: report.html (open it in a browser), curves.png, curves.svg, questions.csv, "
             "result.json."
@@ -201,39 +194,29 @@ def _model(name: str | None, task: Labelled) -> Any:
     return model_named(name or ("linear" if task.texts else "forest"), task.x, alike=task.alike)
 
 
-# ---- what is printed and written ----
+# ---- what is written -----------------------------------------------------------------------------------------------
 
 
-def _show(found: Any, metric: str) -> None:
-    from askwell.report import terminal_curves
-
-    plain = not (sys.stdout.encoding or "ascii").lower().startswith("utf")
-    click.echo(terminal_curves(found.traces, metric=metric, colour=sys.stdout.isatty(), plain=plain))
-    click.echo(f"\n{found.table(metric=metric)}\n\n{found.verdict(metric=metric)}\n")
-
-
-def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, repeat: str, ids: Any) -> None:
+def _write(result: Any, folder: Path, *, title: str, metric: str, repeat: str, task: Labelled) -> None:
     from askwell.report import html_report, plot_curves
 
-    first, *others = (line.strip() for line in intro.splitlines())
-    said = f"{first}\n\n{'; '.join(others)}."
-
-    whole_file(folder / "result.json", found.save)
+    first, *others = (line.strip() for line in task.note.splitlines())
+    intro = f"{first}\n\n{'; '.join(others)}."
+    write_file(folder / "result.json", result.save)
     for name in ("curves.png", "curves.svg"):
-        whole_file(folder / name, lambda path: plot_curves(found.traces, path, metric=metric, title=title))
-    whole_file(
-        folder / "report.html", lambda path: html_report(found, path, title=title, intro=said, repeat=repeat, ids=ids)
-    )
+        write_file(folder / name, lambda path: plot_curves(result.traces, path, metric=metric, title=title))
+    html_report(result, folder / "report.html", title=title, intro=intro, repeat=repeat, ids=task.ids)
+    write_file(folder / "questions.csv", lambda path: _write_questions(path, result, task))
 
 
-def _write_questions(path: Path, found: Any, task: Labelled) -> None:
+def _write_questions(path: Path, result: Any, task: Labelled) -> None:
     """What was asked in each run, in order, by the user's ids or else the rows of the file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["score", "seed", "question", "id", "label"])
-        for trace in found.traces:
-            for number, place in enumerate(trace.questions, 1):
-                rows.writerow([trace.score, trace.seed, number, task.ids[place], task.y[place]])
+        for trace in result.traces:
+            for number, position in enumerate(trace.questions, 1):
+                rows.writerow([trace.score, trace.seed, number, task.ids[position], task.y[position]])
 
 
 def _checked(path: Path) -> Path:
@@ -245,19 +228,19 @@ def _checked(path: Path) -> Path:
             f"--out must be a new folder, an empty one, or that of an earlier run, but {str(path)!r} holds other "
             "files. Choose another."
         )
-    place = path.absolute()
-    place = next(folder for folder in (place, *place.parents) if folder.exists())
+    absolute = path.absolute()
+    above = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=above):
             return path
-    except OSError as fault:
+    except OSError as error:
         raise ValueError(
-            f"--out {str(path)!r} cannot be written: {fault.strerror} ({place}). Choose another folder."
+            f"--out {str(path)!r} cannot be written: {error.strerror} ({above}). Choose another folder."
         ) from None
 
 
 @contextmanager
-def _kept_if_begun(folder: Path) -> Iterator[None]:
+def _removed_if_refused(folder: Path) -> Iterator[None]:
     """Leave no folder behind that was made for a simulation which was refused before its first step.
 
     A folder with another simulation is refused in this command's words.
@@ -265,10 +248,9 @@ def _kept_if_begun(folder: Path) -> Iterator[None]:
     new = not folder.exists()
     try:
         yield
-    except ValueError as fault:
-        if "holds a simulation with other" in str(fault):
-            said = str(fault).replace("Give another folder", "Name another folder with --out")
-            raise ValueError(said) from None
+    except ValueError as error:
+        if "holds a simulation with other" in str(error):
+            raise ValueError(str(error).replace("Give another folder", "Name another folder with --out")) from None
         if new and folder.is_dir() and not any(folder.rglob("*.jsonl")):
             shutil.rmtree(folder)
         raise

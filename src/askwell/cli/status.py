@@ -1,27 +1,53 @@
-"""Progress of a project, as text for a terminal."""
+"""`askwell status`: the progress of a project, as text for a terminal or as JSON."""
 
+import json
 import textwrap
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from askwell.report import terminal_curves
+import click
+
+from askwell.cli.options import one_message, path_argument, plural
+from askwell.report import terminal_curves, terminal_style
 from askwell.session import Progress
 from askwell.session.progress import has_model
 from askwell.simulation.curves import Trace
 
-__all__ = ["standing_text"]
+__all__ = ["status", "status_text"]
 
 PEOPLE = 10  # that are named
+WIDTH = 72
 
 
-def standing_text(
-    progress: Progress,
-    *,
-    title: str,
-    training: float | None = None,
-    width: int = 72,
-    colour: bool = False,
-    plain: bool = False,
+@click.command()
+@path_argument("folder")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
+def status(folder: Path, as_json: bool) -> None:
+    """Show progress: learning curve, budget, pace, people, and whether to stop."""
+    from askwell.project import open_project
+    from askwell.project.notes import project_warnings
+    from askwell.project.retraining import training_since
+
+    with one_message(), open_project(folder, writable=False) as project:
+        progress, notes = project.session().progress(), project_warnings(project)
+        if as_json:
+            click.echo(json.dumps({**asdict(progress), "warnings": notes}, default=dict, ensure_ascii=False))
+            return
+        began = training_since(project.store(), project.settings.run)
+        seconds = None if began is None else max(0.0, time.time() - began)
+        click.echo(status_text(progress, title=project.folder.name, training=seconds, **terminal_style()))
+        for note in notes:
+            click.echo(textwrap.fill(f"Note: {note}", WIDTH, subsequent_indent="  "))
+
+
+# ---- as text -------------------------------------------------------------------------------------------------------
+
+
+def status_text(
+    progress: Progress, *, title: str, training: float | None = None, colour: bool = False, plain: bool = False
 ) -> str:
     """Labels, budget and pace, who did what, the learning curve, what the next labels are expected to tell, advice.
 
@@ -29,20 +55,17 @@ def standing_text(
     """
     good = [each for each in progress.rounds if not each.get("failed")]
     parts = [
-        _wrapped([f"{title}: {_counts(progress)}", *_work(progress)], width),
-        _curve(good, width=width, colour=colour, plain=plain),
-        _wrapped([*_last(progress, good, training), *_failure(progress.rounds), *_closed(progress)], width),
+        _wrapped([f"{title}: {_counts(progress)}", *_work(progress)]),
+        _curve(good, colour=colour, plain=plain),
+        _wrapped([*_last(progress, good, training), *_failure(progress.rounds), *_closed(progress)]),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _counts(progress: Progress) -> str:
-    said = f"{progress.labelled:,} of {progress.items:,} items labelled"
-    if progress.skipped:
-        said += f", {progress.skipped:,} skipped"
-    if progress.budget is not None:
-        said += f"; {progress.left:,} of {progress.budget:,} labels of the budget left"
-    return said
+    skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
+    budget = f"; {progress.left:,} of {progress.budget:,} labels of the budget left" if progress.budget else ""
+    return f"{progress.labelled:,} of {progress.items:,} items labelled{skipped}{budget}"
 
 
 def _work(progress: Progress) -> list[str]:
@@ -53,7 +76,7 @@ def _work(progress: Progress) -> list[str]:
     for person in progress.people[:PEOPLE]:
         skips = f", {person.skips:,} skipped" if person.skips else ""
         pace = "" if person.seconds is None else f", {person.seconds:.1f} s each"
-        lines.append(f"  {person.name or 'unnamed'}: {_several(person.labels, 'label')}{skips}{pace}")
+        lines.append(f"  {person.name or 'unnamed'}: {plural(person.labels, 'label')}{skips}{pace}")
     if len(progress.people) > PEOPLE:
         lines.append(f"  and {len(progress.people) - PEOPLE} more people")
     if progress.labels:
@@ -61,34 +84,34 @@ def _work(progress: Progress) -> list[str]:
     if progress.agreement is not None:
         kappa = "" if progress.agreement.kappa is None else f", kappa {progress.agreement.kappa:.2f}"
         lines.append(
-            f"  people agree on {progress.agreement.share:.0%} of the {_several(progress.agreement.items, 'item')} "
+            f"  people agree on {progress.agreement.share:.0%} of the {plural(progress.agreement.items, 'item')} "
             f"labelled by several{kappa}"
         )
     return lines
 
 
-def _curve(rounds: Sequence[Mapping[str, Any]], *, width: int, colour: bool, plain: bool) -> str:
+def _curve(rounds: Sequence[Mapping[str, Any]], *, colour: bool, plain: bool) -> str:
     """The estimates that were made as the last one was, one for each number of labels."""
-    found = [each for each in rounds if each.get("estimate")]
-    if not found:
+    estimated = [each for each in rounds if each.get("estimate")]
+    if not estimated:
         return ""
-    last = found[-1]["estimate"]
+    last = estimated[-1]["estimate"]
     kind = last["metric"], last["how"]
     points = {
         int(each["labels"]): float(each["estimate"]["value"])
-        for each in found
+        for each in estimated
         if (each["estimate"]["metric"], each["estimate"]["how"]) == kind
     }
-    said = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
+    text = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
     if last["how"] == "cross-validated":
-        said += " (on chosen questions, which are harder than average: usually a lower bound)"
-    said = _wrapped([said], width)
+        text += " (on chosen questions, which are harder than average: usually a lower bound)"
+    text = _wrapped([text])
     if len(points) < 2:
-        return said
+        return text
     labels = tuple(sorted(points))
     trace = Trace(last["how"], 0, labels, {last["metric"]: tuple(points[n] for n in labels)}, ())
-    drawn = terminal_curves([trace], metric=last["metric"], width=width, height=10, colour=colour, plain=plain)
-    return f"{drawn}\n{said}"
+    drawn = terminal_curves([trace], metric=last["metric"], width=WIDTH, height=10, colour=colour, plain=plain)
+    return f"{drawn}\n{text}"
 
 
 def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float | None) -> list[str]:
@@ -99,7 +122,7 @@ def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float
         once = "" if two else " once two classes have labels,"
         where = "" if busy else f": training starts{once} while askwell serve runs or at the next askwell ask"
         return [*busy, f"No model yet{where}. Questions are drawn at random or spread over the pool until then."]
-    lines = [*busy, f"Trained on {_several(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
+    lines = [*busy, f"Trained on {plural(report['labels'], 'label')} in round {report['round']} ({report['model']})."]
     if report.get("gain") is not None:
         lines.append(
             f"Expected information per label: {report['gain']:.4f} nats about a target's label (EPIG; a fair coin flip "
@@ -129,14 +152,10 @@ def _closed(progress: Progress) -> list[str]:
     return [f"No more questions: {progress.closed}"] if progress.closed else []
 
 
-def _wrapped(lines: Sequence[str], width: int) -> str:
+def _wrapped(lines: Sequence[str]) -> str:
     return "\n".join(
-        textwrap.fill(line, width, subsequent_indent="    " if line.startswith("  ") else "  ") for line in lines
+        textwrap.fill(line, WIDTH, subsequent_indent="    " if line.startswith("  ") else "  ") for line in lines
     )
-
-
-def _several(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _hours(hours: float) -> str:

@@ -1,4 +1,4 @@
-"""The command for those who want the paper's evidence: `reproduce`."""
+"""`askwell reproduce`: the paper's experiments."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from askwell.cli.manners import command, plainly, whole_number
+from askwell.cli.options import command, engine, one_message, path_option, whole_number
 
 __all__ = ["reproduce"]
 
 FOLDER = "experiments"  # of a checkout: no part of the package, which imports nothing from it
-EVERY = 60  # seconds between two lines about progress, where they are kept
+EVERY = 60  # seconds between two lines of progress in a file
 
 
 @click.command()
@@ -24,16 +24,14 @@ EVERY = 60  # seconds between two lines about progress, where they are kept
 @click.option("--full", is_flag=True, help="The paper's full protocol; may take very long.")
 @whole_number("--seeds", help="Runs per acquisition function.  [default: depends on the figure]")
 @whole_number("--processes", default=2, help="Number of parallel runs.")
-@click.option(
-    "--engine", metavar="NAME", help="Run on a cluster instead: ray, ray:host:port. Machines must share --out."
-)
+@engine
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Folder of the original data files.  [default: $ASKWELL_DATA, else downloaded]",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="Output folder.")
+@path_option("--out", metavar="FOLDER", folder=True, help="Output folder.")
 @click.option(
     "--option",
     "options",
@@ -51,18 +49,18 @@ def reproduce(figure: str | None, **asked: Any) -> None:
     Without FIGURE, all figures are listed. Without --quick or --full, it runs the protocol of the results in
     experiments/README.md. Finished steps are saved: run the same command to resume. Needs a checkout of the source.
     """
-    with plainly(goes_on=f"Finished steps are saved. To resume: {command()}"):
+    with one_message(resume=f"Finished steps are saved. To resume: {command()}"):
         experiments = _experiments()
         if figure is None:
             lines = (f"{name:<22} {experiments.figure_named(name).content}" for name in experiments.FIGURES)
             click.echo("\n".join(lines))
             return
-        found = experiments.figure_named(figure)
+        chosen = experiments.figure_named(figure)
         if asked.pop("choices"):
-            for name, option in found.options.items():
+            for name, option in chosen.options.items():
                 click.echo(f"{name}={'|'.join(option.values)}  {option.meaning}")
             return
-        _run(experiments, found, **asked)
+        _run(experiments, chosen, **asked)
 
 
 def _run(experiments: Any, figure: Any, *, options: tuple[str, ...], redraw: bool, **rest: Any) -> None:
@@ -71,8 +69,8 @@ def _run(experiments: Any, figure: Any, *, options: tuple[str, ...], redraw: boo
     if redraw:
         outcome = experiments.redraw(figure, **terms)
     else:
-        with _telling(figure.name) as told:
-            outcome = experiments.reproduce(figure, told=told, **terms, **rest)
+        with _progress(figure.name) as report:
+            outcome = experiments.reproduce(figure, told=report, **terms, **rest)
     click.echo(outcome.verdict)
     click.echo(f"\nWrote {', '.join(str(path) for path in (outcome.table, *outcome.pictures))}.")
 
@@ -84,8 +82,8 @@ def _effort(*, quick: bool, full: bool) -> str:
 
 
 @contextmanager
-def _telling(name: str) -> Iterator[Callable[[str], None]]:
-    """Says how far it is: in one line that changes, or, where that goes to a file, in a line every minute."""
+def _progress(name: str) -> Iterator[Callable[[str], None]]:
+    """What to call with each line of progress: shown in one line that changes or, in a file, once a minute."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -93,15 +91,15 @@ def _telling(name: str) -> Iterator[Callable[[str], None]]:
         with console.status(f"{name}: starting") as status:
             yield lambda line: status.update(f"{name}: {line}")
         return
-    said = time.monotonic()
+    last = time.monotonic()
 
-    def told(line: str) -> None:
-        nonlocal said
-        if time.monotonic() >= said + EVERY:
-            said = time.monotonic()
+    def report(line: str) -> None:
+        nonlocal last
+        if time.monotonic() >= last + EVERY:
+            last = time.monotonic()
             click.echo(f"{name}: {line}", err=True)
 
-    yield told
+    yield report
 
 
 def _pairs(options: tuple[str, ...]) -> dict[str, str]:
@@ -113,9 +111,9 @@ def _pairs(options: tuple[str, ...]) -> dict[str, str]:
 
 def _experiments() -> Any:
     """What runs the experiments: of the checkout that askwell is installed from, or of the folder we are in."""
-    for place in (Path(__file__).parents[3], Path.cwd()):
-        if (place / FOLDER / "running.py").is_file():
-            sys.path.insert(0, str(place))
+    for folder in (Path(__file__).parents[3], Path.cwd()):
+        if (folder / FOLDER / "running.py").is_file():
+            sys.path.insert(0, str(folder))
             return import_module(f"{FOLDER}.running")
     raise ValueError(
         "the experiments are part of askwell's source, and there is no checkout here. Clone the repository and run "
