@@ -54,8 +54,8 @@ class DropoutModel:
     - `logits`: a function of (module, inputs) that gives that output, for modules that are not called with one tensor;
       without it, a dict of inputs is passed by name, and `.logits` is taken of an answer that has it.
     - `validation`: (x, y) for early stopping, if the fit is not given one.
-    - `bfloat16`: predict with 8 bits of precision, at half the cost on processors that have instructions for it. It moves
-      a logit by less than a hundredth of its size.
+    - `bfloat16`: predict with 8 bits of precision, at about half the cost on processors that have instructions for it;
+      probabilities move by some hundredths at most, scores by some thousandths.
     - `device`: "auto" is the GPU where there is one.
 
     Dropout that is no layer (`nn.functional.dropout`, the `dropout=` of `nn.LSTM` or `nn.MultiheadAttention`) is active
