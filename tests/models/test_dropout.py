@@ -23,7 +23,7 @@ from askwell import bald  # noqa: E402
 from askwell.models import passes as ways  # noqa: E402
 from askwell.models import tensors  # noqa: E402
 from askwell.models.dropout import DropoutModel, gradient_embeddings  # noqa: E402
-from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, kept  # noqa: E402
+from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, Pool, kept  # noqa: E402
 from askwell.models.networks import cnn, mlp  # noqa: E402
 from askwell.models.training import ModernTraining, PaperTraining, Task  # noqa: E402
 from askwell.seeds import rng_for  # noqa: E402
@@ -151,7 +151,10 @@ def swapped(net, change):
 def by_hand(layer, draw, seed):
     """The layers that stand for a rewritten one, with the masks of one draw; None for a layer that is as it was."""
     if isinstance(layer, FixedDropoutConv):
-        return nn.Sequential(ByHand(layer.dropout, draw, seed), layer.conv)
+        pool = [] if layer.pool is None else [nn.MaxPool2d(layer.pool.window)]
+        return nn.Sequential(ByHand(layer.dropout, draw, seed), layer.conv, *pool)
+    if isinstance(layer, Pool):
+        return nn.MaxPool2d(layer.window)
     if isinstance(layer, Head):
         return layer.linear
     if isinstance(layer, Affine):
@@ -252,6 +255,47 @@ def test_rewritten_convolutions_are_separate_passes(make, options):
     assert posterior.passes.shared
     assert any(isinstance(layer, FixedDropoutConv) for layer in posterior.passes.net.modules())
     np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [(2, {}), ((3, 2), {"stride": (1, 2)}), ((1, 2), {"padding": (2, 1)}), (2, {"stride": 3, "bias": False})],
+)
+def test_pooled_convolutions_are_separate_passes(window, options):
+    """The pooling behind a convolution that is taken apart, and one before the first dropout, by slices."""
+    behind = nn.Sequential(nn.Dropout2d(0.3), nn.ReLU(), nn.Conv2d(5, 6, (3, 2), **options), nn.MaxPool2d(window))
+    net = nn.Sequential(nn.Conv2d(2, 5, 1), nn.MaxPool2d(2), *behind, nn.Dropout2d(0.2), nn.Flatten(), nn.LazyLinear(3))
+    x, y = blobs(12, (2, 25, 23))
+    posterior = fit(net, x, y, draws=5)
+    (conv,) = [layer for layer in posterior.passes.net.modules() if isinstance(layer, FixedDropoutConv)]
+    assert conv.pool is not None
+    assert isinstance(posterior.passes.net[0][1], Pool)
+    np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=5e-6)
+
+
+@pytest.mark.parametrize("options", [{"stride": 1}, {"padding": 1}, {"dilation": 2}, {"ceil_mode": True}])
+def test_other_poolings_are_torchs(options):
+    net = nn.Sequential(
+        nn.Dropout2d(0.3), nn.Conv2d(2, 6, 3), nn.MaxPool2d(2, **options), nn.Flatten(), nn.LazyLinear(3)
+    )
+    x, y = blobs(12, (2, 9, 9))
+    posterior = fit(net, x, y, draws=5)
+    assert posterior.passes.shared
+    assert not any(isinstance(layer, Pool) for layer in posterior.passes.net.modules())
+    np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=5e-6)
+
+
+@pytest.mark.parametrize("make", [cnn, small_net])
+def test_predictions_in_bfloat16_are_those_in_float32_but_for_the_rounding(make):
+    x, y = blobs(60, (28, 28)) if make is cnn else blobs(60)
+    module = cnn(3) if make is cnn else small_net()
+    exact, rounded = (fit(module, x, y, draws=20, bfloat16=each) for each in (False, True))
+    assert {part.dtype for part in rounded.passes.net.parameters()} == {torch.bfloat16}
+    a, b = exact.predict(x), rounded.predict(x)
+    assert b.dtype == np.float32
+    assert 0 < np.abs(a - b).max() < 0.05
+    np.testing.assert_allclose(b.sum(axis=2), 1, atol=1e-5)
+    np.testing.assert_allclose(gradient_embeddings(rounded, x), gradient_embeddings(exact, x), atol=0.1)
 
 
 def test_rewriting_changes_nothing(monkeypatch):

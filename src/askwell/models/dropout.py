@@ -54,6 +54,8 @@ class DropoutModel:
     - `logits`: a function of (module, inputs) that gives that output, for modules that are not called with one tensor;
       without it, a dict of inputs is passed by name, and `.logits` is taken of an answer that has it.
     - `validation`: (x, y) for early stopping, if the fit is not given one.
+    - `bfloat16`: predict with 8 bits of precision, at about half the cost on processors that have instructions for it;
+      probabilities move by some hundredths at most, scores by some thousandths.
     - `device`: "auto" is the GPU where there is one.
 
     Dropout that is no layer (`nn.functional.dropout`, the `dropout=` of `nn.LSTM` or `nn.MultiheadAttention`) is active
@@ -74,6 +76,7 @@ class DropoutModel:
     output: str = "logits"
     logits: Callable[[Any, Any], Tensor] | None = None
     validation: tuple[Any, Any] | None = None
+    bfloat16: bool = False
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -111,6 +114,7 @@ class DropoutModel:
             alone = device == "cpu" and ways.is_small(len(codes))
             with one_thread() if alone else contextlib.nullcontext():
                 history = self.training.train(task, rng=rng)
+        ways = ways.rounded() if self.bfloat16 else ways
         return DropoutPosterior(known, ways, self.draws, masks_seed, door, history, self.device)
 
     def _fresh(self, classes: int) -> Any:
@@ -250,7 +254,7 @@ def _by_draw(hidden: list[Tensor], log_probs: Tensor) -> Tensor:
             "gradient embeddings need a module whose logits come from a linear layer of [inputs, h], but this one's do "
             "not."
         )
-    return hidden[0].reshape(b, -1, hidden[0].shape[1]).expand(b, k, -1)
+    return hidden[0].float().reshape(b, -1, hidden[0].shape[1]).expand(b, k, -1)
 
 
 def _gradients(log_probs: Tensor, hidden: Tensor) -> Tensor:

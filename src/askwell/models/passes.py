@@ -5,6 +5,7 @@ the inputs for every draw. Where a module will not have it (a skip past the firs
 was made before it), the plain way is used.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from askwell.models.tensors import Tensor, count, mapped, nn, one_thread, rows, 
 
 __all__ = ["Ask", "Passes", "passes", "with_outputs"]
 
-PASS_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}  # of the largest output of a layer: on the CPU it stays in cache
+PASS_BYTES = {"cpu": 1 << 22, "cuda": 1 << 28}  # of the largest output of a layer: on the CPU it stays in cache
 MOST_WORKERS = 16  # each holds a few such outputs
 SMALL_BYTES = 1 << 19  # of the largest output of a layer
 TOLERANCE = 1e-3  # of log-probabilities of the same draw by two ways
@@ -42,10 +43,11 @@ class Ask:
 
     def log_probs(self, net: Any, x: Any) -> Tensor:
         """Log-probabilities `[rows, c]`."""
-        found = self.raw(net, x)
+        found = self.raw(net, x).float()
         if self.output == "probs":
             return found.clamp_min(torch.finfo(found.dtype).tiny).log()
-        return nn.functional.log_softmax(found, -1)
+        # Classes are few: with the rows side by side, torch takes many at a time.
+        return nn.functional.log_softmax(found.mT.contiguous(), -2).mT
 
 
 @final
@@ -56,11 +58,14 @@ class Passes:
     net: Any
     ask: Ask
     shared: bool  # what comes before the first dropout layer is computed once for all draws
+    bfloat16: bool = False  # the net's weights are, and what goes through it is
     input_bytes: int = 1  # of the largest output of a layer before the first dropout, per input
     row_bytes: int = 1  # of the largest output of a layer behind it, per input and draw
 
     def run(self, x: Any, now: Dropped) -> Tensor:
         """Log-probabilities `[b, k, c]` of b inputs, in one pass."""
+        if self.bfloat16:
+            x = mapped(lambda part: part.bfloat16() if part.is_floating_point() else part, x)
         if not self.shared:
             x = mapped(lambda part: part.repeat_interleave(len(now.draws), 0), x)
         return drop(lambda: self.ask.log_probs(self.net, x), now)
@@ -99,6 +104,10 @@ class Passes:
     def is_small(self, n: int) -> bool:
         """Whether n inputs at once are too little work for torch's threads."""
         return n * max(self.input_bytes, self.row_bytes) < SMALL_BYTES
+
+    def rounded(self) -> "Passes":
+        """The same net in bfloat16: its weights, with 8 bits of precision, and all that goes through it."""
+        return replace(self, net=copy.deepcopy(self.net).bfloat16(), bfloat16=True)
 
     def predictive(self, x: Any, draws: int, seed: int) -> Tensor:
         """The log of the draws' mean probability, `[n, c]`."""

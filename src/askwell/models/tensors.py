@@ -123,12 +123,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False
     >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 1.0], [-1.0, -1.0]]), None, relu=True)
     tensor([[3., 0.]])
     """
-    if _ONEDNN is not None and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.ndim == 2:
+    if _ONEDNN is not None and x.device.type == "cpu" and x.dtype in _REALS and x.ndim == 2:
         return _ONEDNN(x, weight, bias, "relu" if relu else "none", [], "")
     found = nn.functional.linear(x, weight, bias)
     return found.relu_() if relu else found
 
 
+_REALS = (torch.float32, torch.bfloat16)
 _ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
 
