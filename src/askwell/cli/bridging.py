@@ -100,6 +100,7 @@ def _go(
         server, session, project.items, store,
         title=title or project.folder.name, run=run, size=size, project=into, new=new, hints=hints,
     )  # fmt: skip
+    stack.callback(link.close)
     if once:
         passed = link.once()
         click.echo(f"{url}/projects/{passed.project}: {passed}")
@@ -107,7 +108,7 @@ def _go(
             click.echo(f"Note: {warning}", err=True)
         return
     if train:
-        from askwell.project.retraining import Retraining
+        from askwell.project.training import Retraining
 
         every_labels, every_seconds = project.settings.retrain_every, project.settings.retrain_seconds
         stack.enter_context(Retraining(project.folder, every_labels=every_labels, every_seconds=every_seconds))

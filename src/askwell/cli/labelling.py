@@ -18,7 +18,7 @@ from askwell.cli.manners import LOOPBACK, by_class, command, listening, names_in
 
 if TYPE_CHECKING:
     from askwell.project import Project
-    from askwell.session import Task
+    from askwell.session import Assignment
 
 __all__ = ["ask", "bring", "export", "init", "serve", "status", "tell"]
 
@@ -175,7 +175,7 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
 
 def _warn(project: "Project") -> None:
     """Print inconsistencies, and whether the last training failed."""
-    from askwell.project.notes import project_warnings
+    from askwell.project.rounds import project_warnings
 
     said = project_warnings(project)
     rounds = project.session().progress().rounds
@@ -193,14 +193,14 @@ def _due(project: "Project") -> bool:
     return done is None or progress.labelled - done >= project.settings.retrain_every
 
 
-def _as_lines(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+def _as_lines(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str]:
     for task in tasks:
         shown = project.items.show(task.item, whole=True)
         content = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(shown).items()}
         yield json.dumps({**asdict(task), "shown": content}, ensure_ascii=False)
 
 
-def _as_table(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+def _as_table(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str]:
     rows = [("item", "score", "shown")]
     for task in tasks:
         score = "" if task.score is None else f"{task.score:.4f}"
@@ -318,8 +318,8 @@ def status(folder: Path, as_json: bool) -> None:
     """Show progress: learning curve, budget, pace, people, and whether to stop."""
     from askwell.cli.standing import standing_text
     from askwell.project import open_project
-    from askwell.project.notes import project_warnings
-    from askwell.project.retraining import training_since
+    from askwell.project.rounds import project_warnings
+    from askwell.project.training import training_since
 
     with _manners(), open_project(folder, writable=False) as project:
         progress, said = project.session().progress(), project_warnings(project)
@@ -419,7 +419,7 @@ def serve(
     with _manners():
         from askwell.project import open_project
         from askwell.project.folder import CACHE
-        from askwell.project.retraining import Retraining
+        from askwell.project.training import Retraining
         from askwell.web import create_app  # says what to install if something is missing
         from askwell.web.connections import limits
 

@@ -28,8 +28,8 @@ from askwell.project.settings import FILE, Settings, read_settings, settings_tex
 from askwell.project.vectors import is_file
 from askwell.session.state import State
 from askwell.store import open_store
-from askwell.store.locks import file_lock, held, sweep
 from askwell.store.records import Record, Store, StoreError
+from askwell.store.sqlite import nobody_has
 
 __all__ = ["SMALL", "Backup", "backup_project", "restore_project"]
 
@@ -38,7 +38,7 @@ SMALL = 100_000_000  # bytes of data that are backed up unless somebody says oth
 RECORDS, MANIFEST, DATA = "records.jsonl", "manifest.json", "files/"
 AT_ONCE = 500  # records stored together
 SQLITE = "sqlite:///"
-STORE_ENDINGS = ("", "-wal", "-shm")
+STORE_ENDINGS = ("", "-journal", "-wal", "-shm")  # the last two are of an older askwell
 
 
 @final
@@ -392,13 +392,13 @@ def _store_files(settings: Settings, place: Path) -> Iterator[Path]:
 
 @contextmanager
 def _nobody_has(url: str) -> Iterator[None]:
-    """Hold the lock of a SQLite store that nobody has open, so that nobody opens it meanwhile."""
+    """Be sure that nobody has a SQLite store open, nor opens it meanwhile."""
     path = Path(url.removeprefix(SQLITE))
     if not url.startswith(SQLITE) or not path.exists():
         yield
         return
-    with held(file_lock(path.with_name(path.name + "-lock"))):
-        if sweep(path.with_name(path.name + "-sessions")):
+    with nobody_has(path) as alone:
+        if not alone:
             raise ValueError(
                 f"{str(path)!r} is in use, and nothing was changed. Stop askwell serve, and whatever else has the "
                 "project open, then do this again."
@@ -424,11 +424,11 @@ def _missing(place: Path, settings: Settings) -> list[str]:
 def _described(
     path: Path, at: str, records: Sequence[Record], settings: Settings, members: Sequence[str], notes: Sequence[str]
 ) -> Backup:
-    state = State(())
+    state = State()
     for record in records:
         if record.run == settings.run:
             state.add(record)
-    skips = sum(answer.kind == "skip" for item in state.items() for answer in state.answers(item).values())
+    skips = sum(answer.kind == "skip" for item in state.answered() for answer in state.answers(item).values())
     inside = [name.removeprefix(DATA) for name in members if name.startswith(DATA)]
     data = [path for name, path in _named_files(settings).items() if _is_in(_place_of(name, path), inside)]
     people = sum(bool(work.labels or work.skips) for work in state.people.values())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from askwell.project import init_project
-from askwell.project.retraining import Retraining, took_turn, training_since
+from askwell.project.training import Retraining, training_since, training_turn
 from askwell.seeds import rng_for
 from askwell.session.progress import has_model
 from askwell.store import open_store
@@ -215,15 +215,15 @@ def test_servers_of_one_project_take_turns(project):
     assert not any("failed" in body for body in rounds(project))
 
 
-def test_a_turn_is_held_until_the_store_is_closed(tmp_path):
+def test_a_turn_is_held_until_it_is_given_back(tmp_path):
     url = f"sqlite:///{tmp_path / 'labels.db'}"
     with open_store(url) as one, open_store(url) as two:
-        assert took_turn(one, "main")
-        assert took_turn(one, "main")
-        assert not took_turn(two, "main")
-        assert took_turn(two, "other")
-        one.close()
-        assert took_turn(two, "main")
+        assert training_turn(one, "main").take()
+        assert training_turn(one, "main").take()
+        assert not training_turn(two, "main").take()
+        assert training_turn(two, "other").take()
+        training_turn(one, "main").release()
+        assert training_turn(two, "main").take()
 
 
 def test_a_folder_that_is_no_project_is_told(tmp_path):
