@@ -17,7 +17,7 @@ from askwell.data.pool import as_pool
 from askwell.estimate.stopping import MORE, Point, forecast, stop_advice
 from askwell.models import as_model
 from askwell.models.linear import LinearModel
-from askwell.project.planning import Plan, plan_round
+from askwell.project.rounds import Plan, plan_round
 from askwell.seeds import rng_for
 from askwell.targets import given
 from benchmarks.measure import ONE_THREAD, Row, in_child, row

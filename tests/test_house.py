@@ -30,7 +30,7 @@ TESTED_WITH_THEIR_ROOM = {  # the insides
 OPTIONAL = {  # a package that not everybody has or wants to wait for -> the only files that may import it
     "torch": {"models/tensors.py"},
     "sklearn": {
-        "session/agreement.py",
+        "session/progress.py",
         "models/scikit_learn.py",
         "project/features.py",
         "data/encoding.py",
@@ -194,7 +194,7 @@ def test_every_test_has_its_module():
 
 MAKE_RECORDS = {  # events; a store reads its own and tests itself; a backup is restored as it was
     *("session/events.py", "project/backup.py"),
-    *(f"store/{name}.py" for name in ("contract", "processes", "records")),
+    *(f"store/{name}.py" for name in ("contract", "records")),
 }
 
 

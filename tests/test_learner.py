@@ -1,10 +1,15 @@
 """The loop, as its users use it."""
 
 import functools
+import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
 from sklearn.ensemble import RandomForestClassifier
 
@@ -198,7 +203,9 @@ def test_first_questions_go_on_until_each_declared_class_was_seen():
         learner = Learner(LightModel(), x, classes=classes, score=score, seed=0)
         learner.tell(range(len(labels)), labels)
         learner.ask(2)
-        return all(question.score is not None for question in learner._run.state().pending.values())
+        return all(
+            question.score is not None for question in learner._session.read(lambda state: state.pending).values()
+        )
 
     two, three = ["a", "b"], ["a", "b", "c"]
     assert scored(two, classes=None)
@@ -542,3 +549,86 @@ def test_a_posterior_may_give_tensors_with_a_graph(x):
     assert len(learner.ask(3)) == 3
     assert learner.predict_proba(x[:4]).shape == (4, 2)
     askwell.testing.check_model(Graph(), processes=False)
+
+
+def test_questions_of_learners_before_are_ours_and_those_of_others_are_not(x, tmp_path):
+    """Of one that died, as far as anybody can tell: whoever opens the run later takes them over."""
+    url = f"sqlite:///{tmp_path / 'labels.db'}"
+    dead = going(x, store=url)
+    first = dead.ask(2)
+    with Learner(LightModel(), x, seed=3, store=url) as one, Learner(LightModel(), x, seed=3, store=url) as two:
+        assert one.ask(2) == first  # two might have, too; who asks first has them
+        others = two.ask(2)
+        assert not {*first} & {*others}
+        assert one.ask(4)[:2] == first
+        assert not {*one.ask(4)} & {*others}
+        assert not {*dead.ask(2)} & {*first, *others}  # it was alive: it finds others
+    dead.close()
+
+
+# ---- killed, and side by side ----------------------------------------------------------------------------------------
+
+HERE = Path(__file__).parent
+KILLS, LABELS = 50, 150
+
+
+def questions_in(records):
+    return [record.item for record in records if record.kind == "question" and not record.body.get("again")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'labels.db'}"
+    live(url, LABELS, lambda event: None)
+    with open_store(url) as store:
+        return questions_in(store.read("main"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'labels.db'}"
+    return request.getfixturevalue("postgres_url")
+
+
+def test_a_learner_killed_fifty_times_loses_and_repeats_nothing(url, undisturbed):
+    run = subprocess.run(
+        [sys.executable, str(HERE / "killed.py"), url, str(KILLS), str(LABELS), "1"],
+        capture_output=True, text=True, cwd=HERE, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["killed"] == KILLS
+    with open_store(url) as store:
+        records = store.read("main")
+    told = [record.item for record in records if record.kind == "label"]
+    assert {str(event["told"]) for event in found["heard"] if "told" in event} <= set(told)  # none lost
+    assert len(told) == len(set(told)) == LABELS  # none twice
+    assert all(record.body["label"] == TRUTH[int(record.item)] for record in records if record.kind == "label")
+    assert questions_in(records) == undisturbed
+
+
+def test_two_learners_in_two_processes_never_ask_the_same(url):
+    script = (
+        "import sys; from killed import *; learner = Learner(LightModel(), POOL, store=sys.argv[1], **OPTIONS)\n"
+        "learner.tell([0, 1], ['high', 'low']); print('open', flush=True); sys.stdin.readline()\n"
+        "for _ in range(20):\n"
+        "    ids = learner.ask(3); print(*ids, flush=True); learner.tell(ids, [TRUTH[item] for item in ids])\n"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdout.readline() == "open\n"
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    asked = [[int(item) for item in process.communicate()[0].split()] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert [len(items) for items in asked] == [60, 60]
+    assert not set(asked[0]) & set(asked[1])
+    with Learner(LightModel(), POOL, store=url, **OPTIONS) as learner:
+        assert len(learner.labels) == 122

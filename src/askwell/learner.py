@@ -1,8 +1,9 @@
 """The loop: ask which labels are worth having, tell them, predict. Everything that is told goes through the store."""
 
-import hashlib
+import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, final
 
@@ -11,6 +12,7 @@ import numpy as np
 from askwell.acquire import Explanation, Round, first_questions, is_start, new_round
 from askwell.acquisition import ScoreName, as_score, checked_class_weights, weighted
 from askwell.arrays import plain, spans
+from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
 from askwell.information.draws import signal
@@ -20,15 +22,16 @@ from askwell.models.protocol import Posterior, check_classifies, check_labels, m
 from askwell.scoring import Search
 from askwell.seeds import rng_for
 from askwell.selection import BatchName, as_batch
+from askwell.session import Session
 from askwell.session.events import AnswerWithdrawn, ItemSkipped, LabelAdded, QuestionAsked, RunStarted, id_of, text_of
-from askwell.session.run import Run
-from askwell.session.state import RunState
+from askwell.session.state import Pending, State
 from askwell.store import open_store
-from askwell.store.records import Store
+from askwell.store.records import Store, StoreError
 from askwell.targets import as_targets
 
 __all__ = ["Learner"]
 
+NOBODY = ""  # who has a question that a closed learner left
 SOME = 500  # candidates that the signal is judged by
 
 
@@ -88,38 +91,40 @@ class Learner:
         )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
         self._known: tuple[int, Round] | None = None
-        self._places: dict[str, int] = {}  # of the items met so far, which are read in every step
+        self._positions: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
-        self._run = Run(open_store(store) if store is None or isinstance(store, str) else store, run)
-        self._begin()
+        self._store = open_store(store) if store is None or isinstance(store, str) else store
+        self._run, self._session, self._name = run, Session(self._store, run=run), uuid.uuid4().hex
+        self._opened = self._begin()
 
     # ---- the loop ----
 
     def ask(self, size: int = 1) -> list[Any]:
         """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
 
-        Questions that were asked and not answered are given again, also those of a learner that has died, before new
-        ones are made up. Until labels of two classes are known, and for at most three questions a class until one of
-        each declared class is, the questions spread over the pool, near the targets if such were given. If the first
-        scores of a model that is not askwell's own are hardly more than chance, a warning says so, once: see `signal`.
+        Questions that were asked and not answered are given again before new ones are made up, also those that other
+        learners asked before this one was opened, or left when they were closed. Until labels of two classes are known,
+        and for at most three questions a class until one of each declared class is, the questions spread over the pool,
+        near the targets if such were given. If the first scores of a model that is not askwell's own are hardly more
+        than chance, a warning says so, once: see `signal`.
         Of items with equal scores the seed chooses; where most of the pool's scores are equal, a warning says so, once.
         """
-        if not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
-        session, asked = self._run.store.session(), list[Any]()
+        size, asked, heard = count("size", size), list[Any](), list[str]()
 
-        def questions(state: RunState) -> list[QuestionAsked]:
-            held = self._run.mine(state)[:size]
-            chosen = self._choose(state, int(size) - len(held))
-            asked[:] = [self._id(item) for item in held] + [self._pool.ids[place] for place, _ in chosen]
+        def questions(state: State) -> list[QuestionAsked]:
+            held = [item for item, question in state.pending.items() if self._is_ours(question)][:size]
+            chosen = self._choose(state, size - len(held), heard)
+            asked[:] = [self._id(item) for item in held] + [self._pool.ids[position] for position, _ in chosen]
             return [
-                QuestionAsked(item, session, state.pending[item].score, again=True)
+                QuestionAsked(item, self._name, state.pending[item].score, again=True)
                 for item in held
-                if state.pending[item].session != session
-            ] + [QuestionAsked(text_of(self._pool.ids[place]), session, score) for place, score in chosen]
+                if state.pending[item].session != self._name
+            ] + [QuestionAsked(text_of(self._pool.ids[position]), self._name, score) for position, score in chosen]
 
-        self._run.change(questions)
+        self._session.change(questions)
+        for message in heard:
+            warnings.warn(message, stacklevel=2)
         return asked
 
     def tell(self, ids: Any, labels: Any) -> None:
@@ -127,27 +132,27 @@ class Learner:
         items, values = self._texts(ids), self._checked_labels(_listed("labels", labels))
         if len(items) != len(values):
             raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
-        self._run.change(
-            lambda state: [
-                LabelAdded(item, label)
-                for item, label in zip(items, values, strict=True)
-                if item not in state.labels or _kind(state.labels[item]) != _kind(label)
-            ]
-        )
+
+        def new(state: State) -> list[LabelAdded]:
+            before = state.latest_labels()
+            told = zip(items, values, strict=True)
+            return [LabelAdded(i, label) for i, label in told if i not in before or _kind(before[i]) != _kind(label)]
+
+        self._session.change(new)
 
     def withdraw(self, ids: Any) -> None:
         """Take labels back. The items may be asked again."""
         items = self._texts(ids)
-        self._run.change(lambda state: [AnswerWithdrawn(item) for item in items if item in state.labels])
+        self._session.change(lambda state: [AnswerWithdrawn(item) for item in items if state.votes(item)])
 
     def skip(self, ids: Any, *, reason: str = "") -> None:
         """Do not ask about these items again. Telling their labels is still welcome."""
         items = self._texts(ids)
-        self._run.change(
+        self._session.change(
             lambda state: [
                 ItemSkipped(item, reason)
                 for item in items
-                if item not in state.labels and state.skipped.get(item) != reason
+                if not state.votes(item) and state.skips().get(item) != reason
             ]
         )
 
@@ -163,39 +168,56 @@ class Learner:
 
     def explain(self, item: Any, *, size: int = 5) -> Explanation:
         """What an item's label would tell, about which `size` targets most, and what the model believes now."""
-        place, state = self._pool.position(item), self._run.state()
-        label = state.labels.get(text_of(self._pool.ids[place]))
-        return self._knowledge(state).explain(place, label=label, size=size, class_weights=self._class_weights)
+        position = self._pool.position(item)
+        label = self._labels.get(text_of(self._pool.ids[position]))
+        return self._round.explain(position, label=label, size=size, class_weights=self._class_weights)
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
-        return _signal(self._knowledge(self._run.state()).search, warn=warn)
+        return _signal(self._round.search, warn=warn)
 
     # ---- what is known ----
 
     @property
+    def _labels(self) -> dict[str, Any]:
+        """Item -> label."""
+        return self._session.read(State.latest_labels)
+
+    @property
+    def _round(self) -> Round:
+        return self._session.read(self._knowledge)
+
+    @property
     def labels(self) -> dict[Any, Any]:
         """id -> label, in the order in which they were first told."""
-        return {self._id(item): label for item, label in self._run.state().labels.items()}
+        return {self._id(item): label for item, label in self._labels.items()}
 
     @property
     def pending(self) -> list[Any]:
         """The ids that were asked, by any learner of the run, and not answered yet."""
-        return [self._id(item) for item in self._run.state().pending]
+        return [self._id(item) for item in self._session.read(lambda state: [*state.pending])]
 
     @property
     def classes(self) -> list[Any]:
         """The labels that can occur, in the order of `predict_proba`'s columns."""
-        return self._classes_in(self._run.state())
+        return self._classes_in(self._labels)
 
     @property
     def posterior(self) -> Posterior:
         """What is believed after the labels so far."""
-        return self._knowledge(self._run.state()).posterior
+        return self._round.posterior
 
     def close(self) -> None:
-        """Close the store. Everything told is there already; what is pending is free for the next learner."""
-        self._run.store.close()
+        """Close the store. Everything told is there already; what is pending is for the next learner."""
+        with suppress(StoreError):  # closed already, or out of reach: whoever opens the run later has them anyway
+            self._session.change(
+                lambda state: [
+                    QuestionAsked(item, NOBODY, question.score, again=True)
+                    for item, question in state.pending.items()
+                    if question.session == self._name
+                ]
+            )
+        self._store.close()
 
     def __enter__(self) -> "Learner":
         return self
@@ -203,8 +225,8 @@ class Learner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self) -> None:
-        """Write down which run this is, or make sure that it is the one that was begun."""
+    def _begin(self) -> int:
+        """Record which run this is, or make sure that it is the one that was begun; the last record of those before."""
         named = {"score": self._score, "batch": self._batch}
         settings = {name: getattr(value, "__name__", str(value)) for name, value in named.items()} | {
             "seed": self._seed,
@@ -215,57 +237,64 @@ class Learner:
         }
         if self._class_weights is not None:
             settings["class_weights"] = [[label, cost] for label, cost in self._class_weights.items()]
-        state = self._run.change(lambda state: [] if state.settings else [RunStarted(settings)])
+        self._session.change(lambda state: [] if state.settings else [RunStarted(settings)])
+        begun, seq = self._session.read(lambda state: (state.settings, state.seq))
         for name in ("seed", "items", "ids", "classes"):
-            if state.settings[name] != settings[name]:
+            if begun[name] != settings[name]:
                 raise ValueError(
-                    f"the run {self._run.name!r} of this store was begun with other {name}: {state.settings[name]!r}, "
+                    f"the run {self._run!r} of this store was begun with other {name}: {begun[name]!r}, "
                     f"and now it is {settings[name]!r}. Open it as it was begun, or give run= another name."
                 )
+        return seq
 
-    def _choose(self, state: RunState, size: int) -> list[tuple[int, float | None]]:
-        """(position, score) of new questions: neither labelled, nor pending, nor skipped."""
-        free = np.ones(len(self._pool), bool)
-        for items in (state.labels, state.pending, state.skipped):
+    def _is_ours(self, question: Pending) -> bool:
+        """Whether a question was asked by this learner, or before it was opened: by one that may be gone."""
+        return question.session in (self._name, NOBODY) or question.seq <= self._opened
+
+    def _choose(self, state: State, size: int, heard: list[str]) -> list[tuple[int, float | None]]:
+        """(position, score) of new questions: neither labelled, nor pending, nor skipped; warnings go to `heard`."""
+        free, labels = np.ones(len(self._pool), bool), state.latest_labels()
+        for items in (labels, state.pending, state.skips()):
             free[[self._position(item) for item in items]] = False
         size = min(size, int(free.sum()))
         if size <= 0:
             return []
         rng = rng_for(self._seed, int((~free).sum()), "batch")
         waited_for = () if self._score == "random" else self._classes or ()
-        if is_start([_kind(label) for label in state.labels.values()], classes=waited_for):
-            labelled = [self._position(item) for item in state.labels]
+        if is_start([_kind(label) for label in labels.values()], classes=waited_for):
+            labelled = [self._position(item) for item in labels]
             first = rng_for(self._seed, len(labelled), "first")
             order = first_questions(self._pool, self._targets, labelled, rng=first)
-            return [(place, None) for place in islice((place for place in order if free[place]), size)]
-        known, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
-        score = weighted(self._score, self._class_weights, known.posterior.classes)
-        chosen = known.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)
-        flat = known.flat_warning(score) if self._look_flat else None
+            return [(position, None) for position in islice((each for each in order if free[each]), size)]
+        now, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
+        score = weighted(self._score, self._class_weights, now.posterior.classes)
+        chosen = now.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)
+        flat = now.flat_warning(score) if self._look_flat else None
         if flat is not None:
             self._look_flat = False
-            warnings.warn(flat, stacklevel=4)
-        elif self._look and shortcuts(known.posterior).epig is None:
+            heard.append(flat)
+        elif self._look and shortcuts(now.posterior).epig is None:
             self._look = False
-            _signal(known.search, warn=True)
+            _signal(now.search, warn=True)
         return chosen
 
-    def _knowledge(self, state: RunState) -> Round:
+    def _knowledge(self, state: State) -> Round:
         """What follows from the labels; the same one until they change."""
         if self._known is None or self._known[0] != state.changes:
-            if not state.labels:
+            labels = state.latest_labels()
+            if not labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
-            knowledge = new_round(
+            made = new_round(
                 self._model,
                 self._pool,
                 self._targets,
-                {self._position(item): label for item, label in state.labels.items()},
-                classes=self._classes_in(state),
+                {self._position(item): label for item, label in labels.items()},
+                classes=self._classes_in(labels),
                 declared=self._classes is not None,
                 seed=self._seed,
                 engine=self._engine,
             )
-            self._known = state.changes, knowledge
+            self._known = state.changes, made
         return self._known[1]
 
     # ---- ids and labels ----
@@ -280,24 +309,24 @@ class Learner:
         return items
 
     def _position(self, item: str) -> int:
-        place = self._places.get(item)
-        if place is None:
-            place = self._places[item] = self._pool.position(id_of(item))
-        return place
+        position = self._positions.get(item)
+        if position is None:
+            position = self._positions[item] = self._pool.position(id_of(item))
+        return position
 
     def _id(self, item: str) -> Any:
         return self._pool.ids[self._position(item)]
 
-    def _classes_in(self, state: RunState) -> list[Any]:
+    def _classes_in(self, labels: Mapping[str, Any]) -> list[Any]:
         if self._classes is not None:
             return self._classes
-        return sorted({_kind(label): label for label in state.labels.values()}.values())
+        return sorted({_kind(label): label for label in labels.values()}.values())
 
     def _checked_labels(self, values: list[Any]) -> list[Any]:
         """Labels as plain values: of the classes, or, where those are not known yet, all of one kind."""
         labels = [plain(value) for value in values]
         known = None if self._classes is None else {_kind(label) for label in self._classes}
-        before = [*self._run.state().labels.values()]
+        before = [*self._labels.values()]
         told = next(iter([*before, *labels]), None)
         for label in labels:
             if not isinstance(label, str | int | float) or label != label:
@@ -312,12 +341,14 @@ class Learner:
 
 def _fingerprint(ids: Sequence[Any]) -> str:
     """Of the ids in order, one per line; some at a time, since there may be ten million."""
-    found = hashlib.sha256()
-    for span in spans(len(ids), 1 << 16):
-        part = ids[span]
-        numbers = isinstance(part, range) or {*map(type, part)} == {int}  # their text is known without asking JSON
-        found.update((("\n" if span.start else "") + "\n".join(map(str if numbers else text_of, part))).encode())
-    return found.hexdigest()[:16]
+
+    def lines() -> Iterator[str]:
+        for span in spans(len(ids), 1 << 16):
+            part = ids[span]
+            numbers = isinstance(part, range) or {*map(type, part)} == {int}  # their text is known without asking JSON
+            yield ("\n" if span.start else "") + "\n".join(map(str if numbers else text_of, part))
+
+    return fingerprint(lines())
 
 
 def _signal(search: Search, *, warn: bool) -> float:

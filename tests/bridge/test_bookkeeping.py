@@ -16,8 +16,9 @@ def test_one_bridge_at_a_time(url):
     with pytest.raises(ValueError, match="another bridge to Label Studio is running"):
         Books(second, "main").take_turn()
     Books(second, "other").take_turn()
-    first.close()
+    Books(first, "main").end_turn()
     Books(second, "main").take_turn()
+    first.close()
     second.close()
 
 

@@ -7,7 +7,7 @@ from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, 
 import askwell
 from askwell.data.pool import as_pool
 from askwell.models.linear import LinearModel
-from askwell.project.planning import plan_round
+from askwell.project.rounds import plan_round
 from askwell.scoring import best_items, flat_warning, score_items
 from askwell.seeds import rng_for
 from askwell.targets import given

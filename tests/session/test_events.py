@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from light_model import LightModel
 
 from askwell.bridge.bookkeeping import Books
@@ -30,6 +32,8 @@ from askwell.session.events import (
     StudioProjectSeen,
     VectorsPaired,
     event_of,
+    id_of,
+    text_of,
 )
 from askwell.store import open_store
 from askwell.store.records import Record, contents
@@ -137,3 +141,14 @@ def test_pairings_have_the_kind_of_what_they_are_of():
     event = VectorsPaired("targets", "vectors.npy", "5a", 0, ["a", "b"])
     assert event.to_record("main: vectors").kind == "targets"
     assert VectorsPaired.from_record(event.to_record("main: vectors")) == event
+
+
+@given(st.recursive(st.integers() | st.text() | st.booleans(), lambda inner: st.tuples(inner, inner), max_leaves=2))
+def test_ids_come_back_from_their_text(item):
+    assert id_of(text_of(item)) == item
+    assert type(id_of(text_of(item))) is type(item)
+
+
+def test_an_id_that_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="ids must be numbers, text or tuples"):
+        text_of(object())

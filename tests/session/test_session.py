@@ -13,7 +13,7 @@ from session_histories import check, check_any_order
 from askwell.session import Candidate, Session
 from askwell.session.commit import Transaction
 from askwell.session.events import LabelAdded, text_of
-from askwell.session.run import Run
+from askwell.session.state import State
 from askwell.store import open_store
 from askwell.store.records import Record
 
@@ -260,11 +260,11 @@ def test_items_are_those_of_the_pool(session):
 
 
 def test_labels_of_a_learner_on_the_same_run_count(session, store):
-    Run(store, "main").change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
+    Session(store).change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
     assert session.labels()["item 2"].votes == {"": "ham"}
     assert "item 2" not in [task.item for task in session.next("ada", size=6)]
     session.answer("ada", "item 3", "spam", key="k1")
-    assert Run(store, "main").state().labels == {text_of("item 2"): "ham", text_of("item 3"): "spam"}
+    assert Session(store).read(State.latest_labels) == {text_of("item 2"): "ham", text_of("item 3"): "spam"}
 
 
 # ---- undo ----------------------------------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_two_servers_that_open_a_new_project_at_once_give_it_one_name(tmp_path):
 
 def test_a_store_of_before_has_a_name_too(store):
     """Nothing is written: the first record names the project."""
-    Run(store, "main").change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
+    Session(store).change(lambda state: [LabelAdded(text_of("item 2"), "ham")])
     before = store.read("main")
     assert len(Session(store, ITEMS).project) == 32
     assert store.read("main") == before
@@ -503,10 +503,10 @@ class Sessions(RuleBasedStateMachine):
     @rule(target=tasks, session=st.integers(0, 2), who=PEOPLE, size=st.integers(1, 3))
     def next(self, session, who, size):
         fresh = Session(self.store, ITEMS, clock=self.clock)
-        assignment, now = fresh._assignment, fresh._commits.read(lambda: fresh._assignment.at(self.clock()))
-        own = [lease.token for lease in assignment.running(who, now=now)]
-        free = [item for item in ITEMS if assignment.is_free(item, who, now)]
-        room = max(0, min(assignment.room(Transaction()), len(free)))
+        state, now = fresh._state, fresh.read(lambda state: state.at(self.clock()))
+        own = [lease.token for lease in state.running(who, now=now)]
+        free = [item for item in ITEMS if state.is_free(item, who, now)]
+        room = max(0, min(state.room(Transaction()), len(free)))
         found = self.sessions[session].next(who, size=size)
         assert [task.token for task in found][: len(own)] == own[:size]
         assert {task.item for task in found[len(own) :]} <= set(free)
@@ -715,3 +715,109 @@ def test_who_sleeps_past_the_lease_and_nobody_needed_the_item_loses_nothing(sess
     assert session.renew("ada", [task.token]) == [task.token]
     clock.now += 5_000
     assert session.answer("ada", task.item, "ham", key="k1", token=task.token).kept == "counted"
+
+
+# ---- what people are handed, and what they are told about their answers ----------------------------------------------
+
+
+@pytest.fixture
+def three():
+    return Session(open_store(None), ["a", "b", "c"], clock=lambda: 1_000.0)
+
+
+def test_a_task_says_why_it_is_asked(three):
+    why = tuple((f"target {n}", 0.5 - n / 10) for n in range(7))
+    three.put_queue(4, [Candidate("b", 0.25, why), Candidate("c")])
+    first, second, third = three.next("ada", size=3)
+    assert (first.item, first.score, first.why) == ("b", 0.25, why[:5])
+    assert (second.item, second.score, second.why) == ("c", None, ())
+    assert (third.item, third.score, third.why, third.labels_so_far) == ("a", None, (), 0)
+    assert {task.until for task in (first, second, third)} == {1_090.0}
+    assert len({task.token for task in (first, second, third)}) == 3
+
+
+def test_a_task_says_how_many_labels_there_are(three):
+    three.set_rules("owner", labels_per_item=2)
+    three.answer("ada", "a", "ham", key="k1")
+    assert {task.item: task.labels_so_far for task in three.next("bob", size=3)} == {"a": 1, "b": 0, "c": 0}
+
+
+def test_receipts(three):
+    three.set_rules("owner", labels_per_item=2)
+    first = three.answer("ada", "a", "ham", key="k1")
+    assert (first.key, first.item, first.kept, first.labels, first.needed) == ("k1", "a", "counted", 1, 1)
+    second = three.answer("bob", "a", "spam", key="k2")
+    assert (second.kept, second.labels, second.needed) == ("counted", 2, 1)  # they disagree: one more
+    third = three.answer("cyd", "a", "spam", key="k3")
+    assert (third.kept, third.labels, third.needed) == ("counted", 3, 0)
+    fourth = three.answer("dan", "a", "ham", key="k4")
+    assert (fourth.kept, fourth.labels, fourth.needed) == ("extra", 4, 0)
+    again = three.answer("ada", "a", "ham", key="k1")
+    assert (again.kept, again.labels) == ("again", 4)
+    skipped = three.skip("eve", "a", "blurred", key="k5")
+    assert (skipped.kept, skipped.labels, skipped.needed) == ("counted", 4, 0)
+
+
+def test_answers_in_force_in_the_order_they_were_stored(three):
+    three.answer("ada", "c", "ham", key="k1", seconds=2.5)
+    three.skip("bob", "a", "blurred", key="k2")
+    three.answer("ada", "b", "ham", key="k3")
+    three.answer("ada", "c", "spam", key="k4")
+    first, second, third = three.answers()
+    assert (first.who, first.kind, first.label, first.reason) == ("bob", "skip", None, "blurred")
+    assert (second.item, third.item, third.label, third.seconds) == ("b", "c", "spam", None)
+    assert [said.key for said in three.answers(who="ada")] == ["k3", "k4"]
+    assert three.answers(who="nobody") == []
+
+
+def test_the_consensus_is_the_majority_and_of_equals_the_earliest(three):
+    three.set_rules("owner", labels_per_item=3)
+    for who, label in [("ada", "ham"), ("bob", "spam"), ("cyd", "spam")]:
+        three.answer(who, "a", label, key=who)
+    three.answer("bob", "b", "spam", key="b1")
+    three.answer("ada", "b", "ham", key="b2")
+    three.skip("ada", "c", "blurred", key="c1")
+    found = three.labels()
+    assert list(found) == ["a", "b"]
+    assert (found["a"].label, found["a"].share) == ("spam", 2 / 3)
+    assert found["a"].votes == {"ada": "ham", "bob": "spam", "cyd": "spam"}
+    assert (found["b"].label, found["b"].share) == ("spam", 0.5)
+    three.answer("bob", "b", "eggs", key="b3")  # a correction is a later word
+    assert three.labels()["b"].label == "ham"
+
+
+# ---- without items, as a learner -------------------------------------------------------------------------------------
+
+
+def test_a_change_made_of_an_old_state_is_made_again():
+    store = open_store(None)
+    one, other, calls = Session(store), Session(store), []
+
+    def count(state):
+        if not calls:  # somebody else is faster, once
+            other.change(lambda state: [LabelAdded("1", "cat")])
+        calls.append(len(state.latest_labels()))
+        return [LabelAdded("2", f"after {len(state.latest_labels())}")]
+
+    one.change(count)
+    assert one.read(State.latest_labels) == {"1": "cat", "2": "after 1"}
+    assert calls == [0, 1]
+
+
+def test_no_change_records_nothing():
+    store = open_store(None)
+    Session(store).change(lambda state: [])
+    assert store.read("main") == []
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "at least one item"),
+        (["a", 3], r"texts, but one is 3. Try \[str"),
+        (["a", "b", "a"], "'a' occurs more than"),
+    ],
+)
+def test_items_that_cannot_be_told_apart_are_refused(items, message):
+    with pytest.raises(ValueError, match=message):
+        Session(open_store(None), items)

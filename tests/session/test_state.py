@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from askwell.session.commit import Transaction
 from askwell.session.events import text_of
 from askwell.session.rules import Rules
-from askwell.session.state import RunState, State, fold
+from askwell.session.state import State
 from askwell.store.records import Record
 
 ITEMS = ["a", "b", "c"]
@@ -100,8 +101,10 @@ def test_a_learner_alone_on_the_run_sees_the_same_labels(entries):
     state = State(ITEMS)
     for record in records:
         state.add(record)
-    found = {text_of(item): state.votes(item)[""] for item in state.items() if state.votes(item)}
-    assert found == fold(RunState(), records).labels
+    found = {text_of(item): state.votes(item)[""] for item in state.answered() if state.votes(item)}
+    learner = State(raw=True)
+    learner.follow(records)
+    assert found == learner.latest_labels()
 
 
 # ---- leases --------------------------------------------------------------------------------------------------------
@@ -246,6 +249,64 @@ def test_whatever_the_records_are_no_item_has_more_leases_than_it_needs(history)
             assert work.skips == sum(answer.who == who and answer.kind == "skip" for answer in said)
 
 
+# ---- who may have which item -----------------------------------------------------------------------------------------
+
+
+def record(seq, kind, item, body, who=""):
+    return Record(f"r{seq}", "main", kind, None if item is None else text_of(item), body, who, seq, float(seq))
+
+
+def queue(seq, *items):
+    rows = [[text_of(item), 0.5, [[text_of("target 1"), 0.25]]] for item in items]
+    return record(seq, "queue", None, {"round": seq, "items": rows})
+
+
+def choose(state, who, size, *, now=0.0, transaction=None):
+    return state.choose(who, size, transaction or Transaction(), now=now)
+
+
+MANY = [f"item {number}" for number in range(30)]
+
+
+def test_the_queue_comes_first_and_then_all_others_in_a_seeded_order():
+    state = State(MANY, seed=3)
+    rest = choose(state, "ada", 30)
+    assert sorted(rest) == sorted(MANY)
+    assert rest != MANY
+    assert rest == choose(State(MANY, seed=3), "bob", 99)
+    assert rest != choose(State(MANY, seed=4), "ada", 30)
+    state.follow([queue(1, "item 7", "nobody's", "item 2")])
+    assert choose(state, "ada", 30) == [
+        "item 7",
+        "item 2",
+        *(item for item in rest if item not in ("item 7", "item 2")),
+    ]
+    state.follow([queue(2, "item 5")])
+    assert choose(state, "ada", 2) == ["item 5", rest[0]]
+
+
+def test_what_is_in_the_transaction_is_left_out():
+    state = State(["a", "b"], seed=0)
+    first, second = choose(state, "ada", 2)
+    transaction = Transaction()
+    transaction.taken[first] += 1
+    transaction.given["bob"] = {first}
+    assert choose(state, "ada", 2, transaction=transaction) == [second]
+    assert choose(state, "ada", 2) == [first, second]  # the transaction came to nothing
+    state.follow([record(1, "rules", None, {"labels_per_item": 2})])
+    assert choose(state, "ada", 2, transaction=transaction) == [first, second]  # it needs two
+    assert choose(state, "bob", 2, transaction=transaction) == [second]  # but not from one person
+
+
+def test_leases_that_run_out_come_back_whatever_the_clock_does_then():
+    state = State(["a"], seed=0)
+    state.follow([record(1, "lease", "a", {"token": "t", "at": 0.0, "until": 90.0}, "ada")])
+    assert choose(state, "bob", 1, now=state.at(50.0)) == []
+    assert choose(state, "bob", 1, now=state.at(90.0)) == ["a"]
+    assert state.at(20.0) == 20.0
+    assert choose(state, "bob", 1, now=state.at(20.0)) == ["a"]
+
+
 # ---- the run of a learner -------------------------------------------------------------------------------------------
 
 
@@ -274,43 +335,57 @@ def records_of(history):
     ]
 
 
+def learner_state(*parts):
+    state = State(raw=True)
+    for records in parts:
+        state.follow(records)
+    return state
+
+
 @given(HISTORIES)
 def test_what_holds_for_an_item_is_what_its_own_last_records_say(history):
-    state = fold(RunState(), records_of(history))
+    state = learner_state(records_of(history))
     for item in ("1", "2", '"a"'):
         own = [(kind, value) for kind, about, value in history if about == item]
-        answers = [(kind, value) for kind, value in own if kind in ("label", "withdrawal")]
+        answers = [(kind, value) for kind, value in own if kind in ("label", "withdrawal", "skip")]
         label = answers[-1][1] if answers and answers[-1][0] == "label" else None
-        assert state.labels.get(item) == label
+        assert state.latest_labels().get(item) == label
         open_ = [value for kind, value in own if kind in ("question", "label", "skip")]
         kinds = [kind for kind, _ in own if kind in ("question", "label", "skip")]
         waits = bool(kinds) and kinds[-1] == "question"
         assert (item in state.pending) == waits
         assert not waits or state.pending[item].session == open_[-1]
         last = [kind for kind, _ in own if kind in ("label", "skip")]
-        assert (item in state.skipped) == (bool(last) and last[-1] == "skip")
-    assert state.changes == sum(kind in ("label", "withdrawal") for kind, *_ in history)
+        assert (item in state.skips()) == (bool(last) and last[-1] == "skip")
 
 
 @given(HISTORIES, st.integers(0, 12))
 def test_a_fold_in_two_parts_is_the_whole_fold(history, cut):
     records = records_of(history)
-    assert fold(fold(RunState(), records[:cut]), records[cut:]) == fold(RunState(), records)
+    one, other = learner_state(records[:cut], records[cut:]), learner_state(records)
+    assert (one.latest_labels(), one.skips(), one.pending) == (other.latest_labels(), other.skips(), other.pending)
+    assert (one.seq, one.changes) == (other.seq, other.changes)
 
 
 def test_a_question_taken_over_changes_hands():
     asked = Record("a", "main", "question", "1", {"session": "s", "score": 0.5}, seq=1)
     again = Record("b", "main", "question", "1", {"session": "t", "score": 0.5}, seq=2)
-    state = fold(RunState(), [asked, again])
+    state = learner_state([asked, again])
     assert state.pending["1"].session == "t"
 
 
 def test_a_withdrawal_of_one_label_leaves_those_of_others():
-    label = lambda key, value: Record(key, "main", "label", "7", {"label": value})  # noqa: E731
+    label = lambda key, value: Record(key, "main", "label", "7", {"label": value}, key)  # noqa: E731
     undo = lambda of: Record(f"undo {of}", "main", "withdrawal", "7", {"of": of})  # noqa: E731
     told = [label("ada", "cat"), label("bob", "dog")]
-    assert fold(RunState(), [*told, undo("bob")]).labels == {"7": "cat"}
-    assert fold(RunState(), [*told, undo("ada")]).labels == {"7": "dog"}
-    assert fold(RunState(), [*told, undo("a skip")]).labels == {"7": "dog"}
-    assert fold(RunState(), [*told, undo("ada"), undo("bob")]).labels == {}
-    assert fold(fold(RunState(), told), [undo("bob")]).labels == {"7": "cat"}
+    assert learner_state([*told]).latest_labels() == {"7": "dog"}
+    assert learner_state([*told, undo("bob")]).latest_labels() == {"7": "cat"}
+    assert learner_state([*told, undo("ada")]).latest_labels() == {"7": "dog"}
+    assert learner_state([*told, undo("a skip")]).latest_labels() == {"7": "dog"}
+    assert learner_state([*told, undo("ada"), undo("bob")]).latest_labels() == {}
+    assert learner_state(told, [undo("bob")]).latest_labels() == {"7": "cat"}
+
+
+def test_ids_that_look_alike_are_two_items_for_a_learner():
+    records = [Record(item, "main", "label", item, {"label": item}) for item in ("7", '"7"')]
+    assert learner_state(records).latest_labels() == {"7": "7", '"7"': '"7"'}

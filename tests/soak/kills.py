@@ -10,8 +10,9 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from askwell.store import open_store
 from askwell.store.locks import file_lock, held
+
+from askwell.store import open_store
 from askwell.store.sqlite import SqliteStore
 from soak import Found, folder
 from soak.lives import Nursery

@@ -148,7 +148,7 @@ def nurse():
     import uvicorn.protocols.http.auto
 
     import askwell.cli.status
-    import askwell.project.retraining
+    import askwell.project.training
     import askwell.store.postgres
     import askwell.store.sqlite
     import askwell.web

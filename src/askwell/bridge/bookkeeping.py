@@ -9,10 +9,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
-from askwell.session.events import Event, ImportFinished, ImportStarted, LockTaken, StudioMarked, StudioProjectSeen
-from askwell.store.records import Conflict, Record, Store
+from askwell.session.events import Event, ImportFinished, ImportStarted, StudioMarked, StudioProjectSeen
+from askwell.session.leases import Turn
+from askwell.store.records import Record, Store
 
 __all__ = ["Books", "Import"]
+
+TURN = 300.0  # seconds without a pass after which another bridge may begin
 
 
 class Import(NamedTuple):
@@ -40,25 +43,19 @@ class Books:
     def __init__(self, store: Store, run: str, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._run, self._clock = store, f"{run}: label studio", clock
         self._known: list[Record] = []
+        self._turn = Turn(store, self._run, seconds=TURN, clock=clock)
 
     def take_turn(self) -> None:
-        """Be the one bridge of the project until the store is closed; a ValueError if there is another one."""
-        own = self._store.session()
-        while True:
-            past = self._past()
-            holders = [LockTaken.from_record(record).session for record in past if record.kind == LockTaken.kind]
-            if holders and holders[-1] == own:
-                return
-            if holders and self._store.alive(holders[-1]):
-                raise ValueError(
-                    "another bridge to Label Studio is running on this project. Two would ask for the same items: stop "
-                    "the other one first."
-                )
-            try:
-                self._append(LockTaken(own), after=past[-1].seq if past else 0)
-            except Conflict:
-                continue
-            return
+        """Be the one bridge of the project for the next minutes; a ValueError if there is another one."""
+        if not self._turn.take():
+            raise ValueError(
+                "another bridge to Label Studio is running on this project. Two would ask for the same items: stop "
+                "the other one first."
+            )
+
+    def end_turn(self) -> None:
+        """Let another bridge begin at once."""
+        self._turn.release()
 
     def mark(self, *, new: bool = False) -> str:
         """The mark of the project in Label Studio; a `new` one gives up the project before."""
@@ -104,5 +101,5 @@ class Books:
         self._known += self._store.read(self._run, after=self._known[-1].seq if self._known else 0)
         return self._known
 
-    def _append(self, event: Event, *, after: int | None = None) -> None:
-        self._store.append([event.to_record(self._run)], after=after)
+    def _append(self, event: Event) -> None:
+        self._store.append([event.to_record(self._run)])

@@ -19,8 +19,8 @@ from askwell.bridge.label_config import label_config, with_classes
 from askwell.bridge.passes import SAMPLING, Pass, warnings_about
 from askwell.bridge.ranking import Ranking, ranking_of
 from askwell.data import Items, ShownImage, ShownText
+from askwell.session import Assignment as Question
 from askwell.session import Session
-from askwell.session import Task as Question
 from askwell.session.events import LeaseGranted, QueueReplaced, text_of
 from askwell.store.records import Record, Store
 
@@ -90,7 +90,12 @@ class Bridge:
                 raise
             return self._pass()  # somebody may have deleted something just when we used it
 
+    def close(self) -> None:
+        """Let another bridge begin at once."""
+        self._books.end_turn()
+
     def _pass(self) -> Pass:
+        self._books.take_turn()
         project = self._project()
         id = int(project["id"])
         tasks = self._settled(id)

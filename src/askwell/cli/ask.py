@@ -13,7 +13,7 @@ from askwell.cli.options import one_message, path_argument, path_option, person,
 
 if TYPE_CHECKING:
     from askwell.project import Project
-    from askwell.session import Task
+    from askwell.session import Assignment
 
 __all__ = ["ask", "tell", "warn"]
 
@@ -69,7 +69,7 @@ def ask(folder: Path, size: int, who: str | None, as_json: bool, train: bool, en
 
 def warn(project: "Project") -> None:
     """Print inconsistencies, and whether the last training failed."""
-    from askwell.project.notes import project_warnings
+    from askwell.project.rounds import project_warnings
 
     notes = project_warnings(project)
     rounds = project.session().progress().rounds
@@ -87,14 +87,14 @@ def _due(project: "Project") -> bool:
     return done is None or progress.labelled - done >= project.settings.retrain_every
 
 
-def _as_lines(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+def _as_lines(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str]:
     for task in tasks:
         shown = asdict(project.items.show(task.item, whole=True))
         content = {name: str(value) if isinstance(value, Path) else value for name, value in shown.items()}
         yield json.dumps({**asdict(task), "shown": content}, ensure_ascii=False)
 
 
-def _as_table(project: "Project", tasks: Sequence["Task"]) -> Iterator[str]:
+def _as_table(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str]:
     rows = [("item", "score", "shown")]
     for task in tasks:
         score = "" if task.score is None else f"{task.score:.4f}"

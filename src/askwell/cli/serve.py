@@ -101,7 +101,7 @@ def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...
 
 def _training(project: Any) -> Any:
     """What trains the project's model in the background while it is entered."""
-    from askwell.project.retraining import Retraining
+    from askwell.project.training import Retraining
 
     every_labels, every_seconds = project.settings.retrain_every, project.settings.retrain_seconds
     return Retraining(project.folder, every_labels=every_labels, every_seconds=every_seconds, store=project.store())
@@ -172,6 +172,7 @@ def label_studio(
             if address is not None:
                 hints = stack.enter_context(_ml_backend(project, address, token, wake))
             link = _bridge(project, server, hints, **options)
+            stack.callback(link.close)
             if once:
                 report = link.once()
                 click.echo(f"{url}/projects/{report.project}: {report}")

@@ -28,8 +28,8 @@ WIDTH = 72
 def status(folder: Path, as_json: bool) -> None:
     """Show progress: learning curve, budget, pace, people, and whether to stop."""
     from askwell.project import open_project
-    from askwell.project.notes import project_warnings
-    from askwell.project.retraining import training_since
+    from askwell.project.rounds import project_warnings
+    from askwell.project.training import training_since
 
     with one_message(), open_project(folder, writable=False) as project:
         progress, notes = project.session().progress(), project_warnings(project)

@@ -429,11 +429,11 @@ def _missing(place: Path, settings: Settings) -> list[str]:
 def _described(
     path: Path, at: str, records: Sequence[Record], settings: Settings, members: Sequence[str], notes: Sequence[str]
 ) -> Backup:
-    state = State(())
+    state = State()
     for record in records:
         if record.run == settings.run:
             state.add(record)
-    skips = sum(answer.kind == "skip" for item in state.items() for answer in state.answers(item).values())
+    skips = sum(answer.kind == "skip" for item in state.answered() for answer in state.answers(item).values())
     inside = [name.removeprefix(DATA) for name in members if name.startswith(DATA)]
     data = [path for name, path in _named_files(settings).items() if _is_in(_place_of(name, path), inside)]
     people = sum(bool(work.labels or work.skips) for work in state.people.values())

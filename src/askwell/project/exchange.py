@@ -147,7 +147,7 @@ def export_labels(
 
 def _state(project: Project) -> State:
     """What is in force by the store alone: the pool may be gone."""
-    state = State(())
+    state = State()
     for record in project.store().read(project.settings.run):
         state.add(record)
     return state
@@ -156,7 +156,7 @@ def _state(project: Project) -> State:
 def _rows(project: Project, state: State) -> Iterator[dict[str, Any]]:
     """The answers in force, in the order in which they were given."""
     times = {record.key: record.body["at"] for record in _records(project) if "at" in record.body}
-    answers = (answer for item in state.items() for answer in state.answers(item).values())
+    answers = (answer for item in state.answered() for answer in state.answers(item).values())
     for answer in sorted(answers, key=lambda each: each.seq):
         reason = answer.reason if answer.kind == "skip" else None
         at = iso_time(float(times.get(answer.key, answer.at)))  # an imported answer is as old as it was
@@ -171,7 +171,7 @@ def _records(project: Project) -> list[Record]:
 
 
 def _consensus(state: State) -> Iterator[dict[str, Any]]:
-    for item in state.items():
+    for item in state.answered():
         if votes := state.votes(item):
             label, share = most_frequent(votes.values())
             yield {"id": item, "label": label, "labels": len(votes), "agreement": share}

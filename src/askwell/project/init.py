@@ -16,8 +16,8 @@ from askwell.project.features import EMBEDDINGS
 from askwell.project.project import CACHE, Project
 from askwell.project.settings import FILE, Settings, settings_text
 from askwell.session.events import Event, LabelAdded, RulesChanged, event_of, text_of
-from askwell.session.run import Run
-from askwell.session.state import RunState
+from askwell.session.session import Session
+from askwell.session.state import State
 
 __all__ = ["init_project", "project_note"]
 
@@ -208,7 +208,7 @@ def _store_files(url: str, place: Path) -> list[Path]:
     name = url.removeprefix("sqlite:///")
     if not url.startswith("sqlite:///") or name.startswith("/") or not name:
         return []
-    return [Path(f"{place / name}{end}") for end in ("", "-lock", "-wal", "-shm", "-new", "-journal")]
+    return [Path(f"{place / name}{end}") for end in ("", "-lock", "-new", "-journal")]
 
 
 def _template_file(settings: Settings, place: Path) -> list[Path]:
@@ -268,7 +268,7 @@ def _begin(project: Project, cut_short: bool) -> None:
 
     store = project.store(new=True)
 
-    def first(state: RunState) -> list[Event]:
+    def first(state: State) -> list[Event]:
         there = store.read(wanted.run) if cut_short else []
         if there and [(each.who, event_of(each)) for each in there] == [(IMPORTED, event) for event in events]:
             return []
@@ -280,7 +280,7 @@ def _begin(project: Project, cut_short: bool) -> None:
         return events
 
     try:
-        Run(store, wanted.run).change(first, who=IMPORTED)
+        Session(store, run=wanted.run).change(first, who=IMPORTED)
     except BaseException:
         project.close()
         raise

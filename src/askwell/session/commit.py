@@ -132,8 +132,8 @@ class GroupCommit:
                     return
                 waiting = [request for request in waiting if not request.done]
             except StoreError as error:
-                for request in waiting:
-                    request.fail(error)
+                for request in waiting:  # an error for each: a shared one would collect the traces of all
+                    request.fail(StoreError(*error.args))
                 return
             else:
                 waiting = [request for request in waiting if not request.finished(whole)]
@@ -196,8 +196,7 @@ class _Request(Generic[Result]):
     def outcome(self) -> Result:
         """The result, or the error raised."""
         if self._error is not None:
-            # Each thread raises an error of its own: a shared one would collect the traces of all.
-            raise type(self._error)(*self._error.args) from self._error
+            raise self._error
         return self._result[0]
 
 

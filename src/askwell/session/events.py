@@ -263,10 +263,11 @@ class QueueReplaced(Event):
 @final
 @dataclass(frozen=True)
 class LockTaken(Event):
-    """Whoever has a store open under this name is the only one to do what the run is about, until that is closed."""
+    """Who has this name is the only one to do what the run is about, until then; without a time it is over."""
 
     kind = "turn"
     session: str
+    until: float | None = None  # unix seconds; the same as the record's time, or before, gives it back
 
 
 @final

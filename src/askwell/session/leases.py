@@ -1,14 +1,23 @@
-"""Leases: which items are with whom, and until when. One that ran out stays its holder's until somebody takes over.
+"""Leases: which items are with whom, and until when; cursors: who comes to which item next.
+
+A lease that ran out stays its holder's until somebody takes over. A `Turn` is a lease too: on what only one may do.
 
 A lease ends when its record says, but here never later than it could end had it been given when it was first seen: a
 clock that was wrong for a moment, here or on another machine, blocks no item for longer than a lease takes.
 """
 
-from collections.abc import Collection, Iterable
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple, final
 
-__all__ = ["Lease", "Leases"]
+from askwell.session.events import LockTaken
+from askwell.store.records import Conflict, Store
+
+__all__ = ["Cursors", "Lease", "Leases", "Turn"]
 
 
 class Lease(NamedTuple):
@@ -113,3 +122,173 @@ class Leases:
 
 
 NONE: dict[str, Lease] = {}
+
+
+# ---- who comes to which item next ------------------------------------------------------------------------------------
+
+
+@final
+class Cursors:
+    """Items in an order, with a cursor for each person; items that come free again behind it are handed back.
+
+    What keeps it right: an item behind a person's cursor is not free for them, or it was put `back` since.
+
+    >>> cursors = Cursors(["a", "b", "c"])
+    >>> cursors.first("ada", 2, free=lambda item: item != "a", taken=lambda item: False)
+    ['b', 'c']
+    >>> cursors.back("a")
+    >>> cursors.first("ada", 2, free=lambda item: True, taken=lambda item: item == "b")
+    ['a', 'c']
+    """
+
+    def __init__(self, items: Sequence[str]) -> None:
+        self._items = items
+        self._positions = {item: position for position, item in enumerate(items)}
+        self._cursors: dict[str, _Cursor] = {}
+        self._start = 0  # all before it is closed to everybody: a newcomer begins here
+
+    def first(self, who: str, size: int, *, free: Callable[[str], bool], taken: Callable[[str], bool]) -> list[str]:
+        """The first `size` items that are `free` for a person and not `taken`.
+
+        What is not free is passed for good, until it is put back; what is taken is only left out this time.
+        """
+        cursor = self._cursors.setdefault(who, _Cursor(self._start))
+        found = cursor.behind(self._items, size, free, taken)
+        position = cursor.position
+        while position < len(self._items) and len(found) < size:
+            item = self._items[position]
+            if free(item):
+                if not taken(item):
+                    found.append(item)
+            elif position == cursor.position:
+                cursor.position += 1
+            position += 1
+        return found
+
+    def back(self, item: str) -> None:
+        """An item may be free again: those who have passed it look at it again."""
+        position = self._positions.get(item)
+        if position is None:
+            return
+        self._start = min(self._start, position)
+        for cursor in self._cursors.values():
+            if position < cursor.position:
+                heappush(cursor.passed, position)
+
+    def close(self, over: Callable[[str], bool]) -> None:
+        """Let newcomers begin behind the items at the start that are over for everybody."""
+        while self._start < len(self._items) and over(self._items[self._start]):
+            self._start += 1
+
+
+@final
+class _Cursor:
+    """Where a person is."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.passed: list[int] = []  # a heap of places before it that came free again
+
+    def behind(
+        self, items: Sequence[str], size: int, free: Callable[[str], bool], taken: Callable[[str], bool]
+    ) -> list[str]:
+        found, seen = list[str](), list[int]()
+        while self.passed and len(found) < size:
+            position = heappop(self.passed)
+            if (seen and seen[-1] == position) or not free(items[position]):
+                continue
+            seen.append(position)
+            if not taken(items[position]):
+                found.append(items[position])
+        for position in seen:
+            heappush(self.passed, position)
+        return found
+
+
+# ---- what only one may do --------------------------------------------------------------------------------------------
+
+
+@final
+class Turn:
+    """The lease on what a run is about, for whoever has this store open: taken, renewed, given back by records of it.
+
+    A holder that is killed keeps it until its time runs out, or, where it was a process of this machine, no longer.
+
+    >>> from askwell.store import open_store
+    >>> one, two = open_store(None), open_store(None)
+    >>> turn = Turn(one, "main: training", seconds=60)
+    >>> turn.take(), Turn(one, "main: training", seconds=60, name="another").take()
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run: str,
+        *,
+        seconds: float,
+        name: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._run, self._seconds, self._clock = store, run, seconds, clock
+        self._name = f"{socket.gethostname()}:{os.getpid()}:{id(store)}" if name is None else name
+
+    def take(self) -> bool:
+        """Whether nobody else has it: then it is ours for so many seconds from now."""
+        while True:
+            last, _, seq = self._past()
+            if last is not None and self._is_held(last):
+                if last.session != self._name:
+                    return False
+                if (last.until or 0) - self._clock() > self._seconds / 2:
+                    return True
+            try:
+                self._add(self._clock() + self._seconds, after=seq)
+            except Conflict:
+                continue
+            return True
+
+    def release(self) -> None:
+        """Give it back, if it is ours."""
+        last, _, seq = self._past()
+        if last is not None and last.session == self._name and self._is_held(last):
+            with suppress(Conflict):  # somebody else wrote: it runs out by itself
+                self._add(self._clock(), after=seq)
+
+    def since(self) -> float | None:
+        """When it was taken (unix seconds), by whomever; None if nobody has it."""
+        last, at, _ = self._past()
+        return at if last is not None and self._is_held(last) else None
+
+    def is_taken(self) -> bool:
+        """Whether somebody else has it."""
+        last, _, _ = self._past()
+        return last is not None and last.session != self._name and self._is_held(last)
+
+    def _past(self) -> tuple[LockTaken | None, float, int]:
+        """(who had it last, since when, the last record of the run)."""
+        records = self._store.read(self._run)
+        turns = [record for record in records if record.kind == LockTaken.kind]
+        if not turns:
+            return None, 0.0, records[-1].seq if records else 0
+        return LockTaken.from_record(turns[-1]), turns[-1].at, records[-1].seq
+
+    def _add(self, until: float, *, after: int) -> None:
+        self._store.append([LockTaken(self._name, until).to_record(self._run)], after=after)
+
+    def _is_held(self, last: LockTaken) -> bool:
+        return last.until is not None and last.until > self._clock() and not _is_dead(last.session)
+
+
+def _is_dead(name: str) -> bool:
+    """Whether a name is that of a process of this machine which is no longer there."""
+    host, _, rest = name.rpartition(":")[0].rpartition(":")
+    if host != socket.gethostname() or not rest.isdecimal() or os.name == "nt":
+        return False
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False

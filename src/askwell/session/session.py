@@ -5,12 +5,10 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Unpack, final
+from typing import Any, TypeVar, Unpack, final
 
-from askwell.session.agreement import Agreement, agreement
-from askwell.session.assignment import Assignment
 from askwell.session.commit import GroupCommit, OnCommit, Retry, Transaction
 from askwell.session.events import (
     AnswerWithdrawn,
@@ -27,20 +25,73 @@ from askwell.session.events import (
     text_of,
 )
 from askwell.session.leases import Lease
-from askwell.session.progress import Progress, progress_of
+from askwell.session.progress import Agreement, Progress, agreement, progress_of
 from askwell.session.rules import Changes, Rules, carried, changed, most_frequent
-from askwell.session.state import Withdrawal
-from askwell.session.tasks import Answer, Consensus, Kept, Receipt, Task, Undone
+from askwell.session.state import Answer, Outcome, State, Withdrawal
 from askwell.store.records import Store
 
-__all__ = ["Session"]
+__all__ = ["Assignment", "Consensus", "Receipt", "Session", "Undone"]
+
+Result = TypeVar("Result")
+
+
+@final
+@dataclass(frozen=True)
+class Assignment:
+    """An item that a person is asked about, theirs until `until`."""
+
+    item: str
+    token: str  # the lease: comes back with the answer, and keeps the item with `renew`
+    until: float  # unix seconds, by the session's clock
+    score: float | None = None  # nats that the label was expected to tell when the queue was made; None: no model yet
+    why: tuple[tuple[str, float], ...] = ()  # the targets it informs most: (target id, nats)
+    labels_so_far: int = 0  # by others
+
+
+@final
+@dataclass(frozen=True)
+class Receipt:
+    """What became of an answer. It is stored, durably, whatever `kept` says.
+
+    "counted": one of the labels the item needed. "extra": the item had all it needed; kept as one more. "late": the
+    lease was lost, because its time ran out and the item was given to somebody else, or others had answered first; kept
+    like any other. "again": the same request as before; nothing new was stored.
+    """
+
+    key: str
+    item: str
+    kept: Outcome
+    labels: int  # the item's labels now
+    needed: int  # labels that the item still needs
+    corrects: Any = None  # the label of the same person that this one took the place of
+    round: int | None = None  # of the queue that questions come from now
+
+
+@final
+@dataclass(frozen=True)
+class Undone:
+    """What was taken back. `task` is the item once more; None if meanwhile it is somebody else's."""
+
+    answer: Answer
+    task: Assignment | None
+
+
+@final
+@dataclass(frozen=True)
+class Consensus:
+    """What several people say about one item."""
+
+    label: Any  # the most frequent; of equally frequent ones the earliest
+    share: float  # of the labels that say so
+    votes: Mapping[str, Any]  # who -> label, in the order of their answers
 
 
 @final
 class Session:
     """Who is asked what, and what they answered, for the items of one project.
 
-    `items` are the ids of the pool. Everything is in the records of `run`; sessions of several processes on one store
+    `items` are the ids of the pool; without them nothing is handed out, which is how a learner, who chooses itself,
+    reads and changes a run. Everything is in the records of `run`; sessions of several processes on one store
     see the same, and never give an item to more people than it needs labels. `clock` gives unix seconds, for leases
     only; `seed` orders the items that no model has ranked yet. Every method may be called from any thread.
 
@@ -62,21 +113,40 @@ class Session:
     def __init__(
         self,
         store: Store,
-        items: Sequence[str],
+        items: Sequence[str] | None = None,
         *,
         run: str = "main",
         clock: Callable[[], float] = time.time,
         seed: int = 0,
     ) -> None:
         self._store, self._run, self._clock = store, run, clock
-        self._assignment = Assignment(items, seed=seed)
-        self._state = self._assignment.state
-        self._commits = GroupCommit(store, run, self._assignment)
+        self._state = State(raw=True) if items is None else State(_checked(items), seed=seed)
+        self._commits = GroupCommit(store, run, self._state)
         self._agreed: tuple[int, Agreement | None] = (-1, None)
+
+    # ---- for whoever knows the vocabulary ----------------------------------------------------------------------------
+
+    def read(self, read: Callable[[State], Result]) -> Result:
+        """What `read` finds in the state after all records there are now."""
+        return self._commits.read(lambda: read(self._state))
+
+    def change(self, events_for: Callable[[State], Sequence[Event]], *, who: str = "") -> None:
+        """Record what `events_for(state)` says.
+
+        If somebody else recorded something since that state, it is called again with the new one: a change always
+        follows from what it was made of.
+        """
+
+        def decide(transaction: Transaction) -> OnCommit[None]:
+            for event in events_for(self._state):
+                self._guard(transaction, event, who)
+            return lambda: None
+
+        self._commits.run(decide, alone=True)
 
     # ---- for the people ----------------------------------------------------------------------------------------------
 
-    def next(self, who: str, *, size: int = 1) -> list[Task]:
+    def next(self, who: str, *, size: int = 1) -> list[Assignment]:
         """Up to `size` items for a person to label: those they have already, oldest first, then new ones.
 
         New ones come in the order of the trainer's queue, then in a seeded order over the rest of the pool. None are
@@ -86,24 +156,24 @@ class Session:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
 
-        def decide(transaction: Transaction) -> OnCommit[list[Task]]:
-            now = self._assignment.at(self._clock())
-            own = self._assignment.running(who, now=now)[:size]
+        def decide(transaction: Transaction) -> OnCommit[list[Assignment]]:
+            now = self._state.at(self._clock())
+            own = self._state.running(who, now=now)[:size]
             for held in own:
                 self._renew(transaction, held, now)
             given = transaction.given.setdefault(who, set())
-            wanted = min(size - len(own) - len(given), self._assignment.room(transaction))
-            for item in self._assignment.choose(who, wanted, transaction, now=now) if wanted > 0 else []:
-                self._guard(transaction, self._assignment.lease(item, uuid.uuid4().hex, now), who)
+            wanted = min(size - len(own) - len(given), self._state.room(transaction))
+            for item in self._state.choose(who, wanted, transaction, now=now) if wanted > 0 else []:
+                self._guard(transaction, self._state.lease(item, uuid.uuid4().hex, now), who)
                 transaction.taken[item] += 1
                 given.add(item)
             promised = min(size, len(own) + len(given))
 
-            def tasks() -> list[Task]:
-                found = self._assignment.running(who, now=now)[:size]
+            def tasks() -> list[Assignment]:
+                found = self._state.running(who, now=now)[:size]
                 if len(found) < promised:
                     raise Retry
-                return [self._assignment.task(lease) for lease in found]
+                return [self._task(lease) for lease in found]
 
             return tasks
 
@@ -114,7 +184,7 @@ class Session:
         _check_name(who)
 
         def decide(transaction: Transaction) -> OnCommit[list[str]]:
-            now = self._assignment.at(self._clock())
+            now = self._state.at(self._clock())
             for lease in self._state.leases.held_by(who, tokens):
                 self._renew(transaction, lease, now)
             return lambda: [lease.token for lease in self._state.leases.held_by(who, tokens)]
@@ -150,7 +220,7 @@ class Session:
         the rules that the person saw: the label means the class that had this name then, whatever it is called now.
         """
         _check_name(who)
-        self._assignment.check(item)
+        self._state.check(item)
         if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
             raise ValueError(f"seconds must be a number from 0, but it is {seconds!r}.")
 
@@ -162,7 +232,7 @@ class Session:
     def skip(self, who: str, item: str, reason: str, *, key: str, token: str | None = None) -> Receipt:
         """Store that a person does not want to label an item. They do not get it again; others may."""
         _check_name(who)
-        self._assignment.check(item)
+        self._state.check(item)
 
         def decide(transaction: Transaction) -> OnCommit[Receipt]:
             return self._request(transaction, ItemSkipped(text_of(item), reason, token), who, key)
@@ -185,22 +255,22 @@ class Session:
                 gone = AnswerWithdrawn(None) if last is None else AnswerWithdrawn(text_of(last.item), last.key)
                 self._guard(transaction, gone, who, key)
                 if last is not None:
-                    now = self._assignment.at(self._clock())
-                    self._guard(transaction, self._assignment.lease(last.item, uuid.uuid4().hex, now), who)
+                    now = self._state.at(self._clock())
+                    self._guard(transaction, self._state.lease(last.item, uuid.uuid4().hex, now), who)
             return lambda: self._undone(who, key)
 
         return self._commits.run(decide, alone=True)
 
     def closed(self, *, who: str | None = None) -> str | None:
         """Why no more items are given, to this person or to anybody; None while there are some."""
-        return self._commits.read(lambda: self._assignment.closed(who, now=self._assignment.at(self._clock())))
+        return self.read(lambda state: state.closed(who, now=self._state.at(self._clock())))
 
     # ---- for those who run the project -------------------------------------------------------------------------------
 
     @property
     def rules(self) -> Rules:
         """The rules in force."""
-        return self._commits.read(lambda: self._state.rules)
+        return self.read(lambda state: state.rules)
 
     def set_rules(self, who: str, **changes: Unpack[Changes]) -> Rules:
         """Change the rules: classes, added, removed, renamed, labels_per_item, most_labels, lease_seconds, budget.
@@ -236,8 +306,8 @@ class Session:
         """item -> what people say about it, for the items of the pool that have labels: what the model learns from."""
 
         def found() -> dict[str, Consensus]:
-            known, votes = self._assignment.items, self._state.votes
-            said = ((item, votes(item)) for item in self._state.items() if item in known)
+            known, votes = self._state.items, self._state.votes
+            said = ((item, votes(item)) for item in self._state.answered() if item in known)
             return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in said if labels}
 
         return self._commits.read(found)
@@ -250,7 +320,7 @@ class Session:
         """All labels and skips in force, or those of one person, in the order in which they were stored."""
 
         def found() -> list[Answer]:
-            everything = (self._state.answers(item).values() for item in self._state.items())
+            everything = (self._state.answers(item).values() for item in self._state.answered())
             return sorted((a for said in everything for a in said if who in (None, a.who)), key=lambda said: said.seq)
 
         return self._commits.read(found)
@@ -258,7 +328,7 @@ class Session:
     @property
     def changes(self) -> int:
         """A number that grows with every label and every label taken back: what is learned from may have changed."""
-        return self._commits.read(lambda: self._state.changes)
+        return self.read(lambda state: state.changes)
 
     def progress(self) -> Progress:
         """Where the project stands."""
@@ -267,7 +337,7 @@ class Session:
             if self._agreed[0] != self._state.changes:
                 votes = (self._state.votes(item) for item in self._state.several)
                 self._agreed = self._state.changes, agreement(votes)
-            return progress_of(self._assignment, now=self._assignment.at(self._clock()), agreed=self._agreed[1])
+            return progress_of(self._state, now=self._state.at(self._clock()), agreed=self._agreed[1])
 
         return self._commits.read(found)
 
@@ -290,7 +360,7 @@ class Session:
     @property
     def round(self) -> int | None:
         """The trainer's round that questions come from now; None before the first."""
-        return self._commits.read(lambda: self._state.round)
+        return self.read(lambda state: state.round)
 
     def gave(self, who: str, tokens: Sequence[str]) -> list[str]:
         """Those of the tokens that this project ever gave to this person. Reads all records: for rare questions."""
@@ -313,7 +383,7 @@ class Session:
     def _renew(self, transaction: Transaction, lease: Lease, now: float) -> None:
         """Renew a lease when less than half of its time is left: a page asks far more often than is worth a record."""
         if self._state.leases.end_of(lease) - now < self._state.rules.lease_seconds / 2:
-            self._add(transaction, self._assignment.lease(lease.item, lease.token, now), lease.who)
+            self._add(transaction, self._state.lease(lease.item, lease.token, now), lease.who)
 
     def _named(self, label: Any, version: int | None, *, at: int | None = None) -> Any:
         """A label by its class's name now, or at a record; given under the rules of that version, or under today's."""
@@ -365,20 +435,25 @@ class Session:
         said = self._state.requests[key]
         assert isinstance(said, Answer)
         labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
-        kept: Kept = "again" if again else said.kept
+        kept: Outcome = "again" if again else said.kept
         return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.round)
+
+    def _task(self, lease: Lease) -> Assignment:
+        """A lease as its holder sees it."""
+        hint, labels = self._state.hint(lease.item), len(self._state.votes(lease.item))
+        return Assignment(lease.item, lease.token, lease.until, hint.score, hint.why, labels)
 
     def _undone(self, who: str, key: str) -> Undone | None:
         said = self._state.requests[key]
         if not isinstance(said, Withdrawal) or said.answer is None:
             return None
         leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
-        return Undone(said.answer, self._assignment.task(leases[-1]) if leases else None)
+        return Undone(said.answer, self._task(leases[-1]) if leases else None)
 
     def _queue(self, round: int, candidates: Iterable[Candidate]) -> QueueReplaced:
         ranked = list(candidates)
         for each in ranked:
-            self._assignment.check(each.item)
+            self._state.check(each.item)
         return QueueReplaced.of(round, ranked)
 
     def _put(self, *events: Event) -> None:
@@ -397,3 +472,15 @@ def _check_name(who: str) -> None:
 
 def _clash(key: str) -> str:
     return f"key {key!r} stands for another request. Make a new key for a new request, and keep it for its repeats."
+
+
+def _checked(items: Sequence[str]) -> Sequence[str]:
+    places = {item: place for place, item in enumerate(items)}
+    if not places:
+        raise ValueError("items must have at least one item to ask about, but there is none.")
+    if strange := [item for item in places if not isinstance(item, str)]:
+        raise ValueError(f"items must be texts, but one is {strange[0]!r}. Try [str(item) for item in items].")
+    if len(places) < len(items):
+        twice = next(item for place, item in enumerate(items) if places[item] != place)
+        raise ValueError(f"items must all be different, but {twice!r} occurs more than once.")
+    return items

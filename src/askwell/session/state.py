@@ -2,17 +2,21 @@
 
 The fold is the referee. Processes decide by what they have read so far; whether a lease holds and whether an answer was
 late follows from the order of the records alone, without a clock, so all processes agree. After every record, whoever
-wrote it and why, an item has no more leases than it needs labels.
+wrote it and why, an item has no more leases than it needs labels. A learner's run is folded by the same code: its
+questions wait for answers of anybody.
 """
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
+from askwell.seeds import rng_for
+from askwell.session.commit import Transaction
 from askwell.session.events import (
     AnswerWithdrawn,
+    Candidate,
     Event,
     ItemSkipped,
     LabelAdded,
@@ -25,16 +29,38 @@ from askwell.session.events import (
     RunStarted,
     event_of,
     id_of,
+    text_of,
 )
-from askwell.session.leases import Lease, Leases
+from askwell.session.leases import Cursors, Lease, Leases
 from askwell.session.rules import Revision, Rules, carried
-from askwell.session.tasks import Answer, Kept
 from askwell.store.records import Record
 
-__all__ = ["Pending", "RunState", "State", "Withdrawal", "Work", "fold"]
+__all__ = ["Answer", "Outcome", "Pending", "State", "Tally", "Withdrawal"]
 
 RECENT = 200  # labels that a pace is judged by
-NOBODY: Mapping[str, Answer] = MappingProxyType({})
+NOBODY: Mapping[str, "Answer"] = MappingProxyType({})
+NOTHING = Candidate("")
+
+Outcome: TypeAlias = Literal["counted", "extra", "late", "again"]
+"""What became of an answer: see `Receipt`."""
+
+
+@final
+@dataclass(frozen=True)
+class Answer:
+    """A label or a skip that is in force: the person's last word on the item."""
+
+    item: str
+    who: str
+    kind: Literal["label", "skip"]
+    label: Any  # None for a skip
+    reason: str  # of a skip
+    key: str
+    kept: Outcome
+    seconds: float | None  # taken by the person
+    seq: int  # the record
+    at: float  # unix seconds, by the store's clock
+    corrects: Any = None  # the label of the same person that this one took the place of
 
 
 class Withdrawal(NamedTuple):
@@ -44,15 +70,24 @@ class Withdrawal(NamedTuple):
     answer: Answer | None  # what was taken back
 
 
+class Pending(NamedTuple):
+    """A question of a learner that waits for its answer."""
+
+    session: str  # of the learner that asked
+    score: float | None  # what its answer was expected to tell; None if it was asked before there was a model
+    seq: int  # the record
+
+
 @final
-class Work:
+@dataclass
+class Tally:
     """What one person has done."""
 
-    def __init__(self) -> None:
-        self.labels = self.skips = 0  # in force
-        self.answers: list[Answer] = []  # in order; some may be superseded or withdrawn
-        self.seconds: deque[float] = deque(maxlen=RECENT)
-        self.last: float | None = None
+    labels: int = 0  # in force
+    skips: int = 0  # in force
+    answers: list[Answer] = field(default_factory=list)  # in order; some may be superseded or withdrawn
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    last: float | None = None
 
 
 class _Counts(NamedTuple):
@@ -64,16 +99,27 @@ class _Counts(NamedTuple):
 
 @final
 class State:
-    """The fold. Items that are not among `items` keep their labels, and are not asked about."""
+    """The fold, and who may have which item. Items that are not among `items` keep their labels, and are not given out.
 
-    def __init__(self, items: Container[str]) -> None:
+    Items stand here by their ids as text, or, with `raw`, as their records have them: 7 is not "7" then. People get the
+    trainer's queue first, then all others in an order that follows from the `seed`.
+
+    >>> state = State(["a", "b", "c"])
+    >>> sorted(state.choose("ada", 5, Transaction(), now=0.0))
+    ['a', 'b', 'c']
+    >>> state.add(LabelAdded('"a"', "cat").to_record("main", who="ada"))
+    >>> state.votes("a")
+    {'ada': 'cat'}
+    """
+
+    def __init__(self, items: Sequence[str] = (), *, seed: int = 0, raw: bool = False) -> None:
         self.seq = 0  # of the last record
         self.first = ""  # the key of the first record
         self.rules = Rules()
         self.revisions: list[Revision] = []  # of the rules, oldest first
         self.leases = Leases()
         self.requests: dict[str, Answer | Withdrawal] = {}  # by key
-        self.people: dict[str, Work] = {}
+        self.people: dict[str, Tally] = {}
         self.rounds: list[Mapping[str, Any]] = []
         self.queue: QueueReplaced | None = None
         self.queues = self.orders = self.changes = 0  # how often the queue, the rules, the labels changed
@@ -82,7 +128,14 @@ class State:
         self.times: deque[float] = deque(maxlen=RECENT)  # of the last labels
         self.several: dict[str, None] = {}  # items with labels of several people
         self.freed: list[str] = []  # items that somebody may have who could not before; whoever uses it empties it
-        self._items = items
+        self.settings: Mapping[str, Any] = {}  # of a learner's run
+        self.pending: dict[str, Pending] = {}  # item -> the question of a learner, in order
+        self.items = {item: position for position, item in enumerate(items)}
+        self._seed, self._name = seed, _itself if raw else _id_text
+        self._pool, self._queue = Cursors(()), Cursors(())
+        self._candidates: dict[str, Candidate] = {}
+        self._seen = (-1, -1)  # queues and orders that the cursors were made of
+        self._now = float("-inf")
         self._answers: dict[str, dict[str, Answer]] = {}  # item -> who -> their last word
 
     # ---- what is known ---------------------------------------------------------------------------------------------
@@ -96,9 +149,19 @@ class State:
         """The trainer's round that the queue comes from; None before the first."""
         return None if self.queue is None else self.queue.round
 
-    def items(self) -> Sequence[str]:
+    def answered(self) -> Sequence[str]:
         """The items with answers, in the order of the first."""
         return list(self._answers)
+
+    def latest_labels(self) -> dict[str, Any]:
+        """item -> its last label, whoever gave it: what a learner learns from."""
+        votes = ((item, self.votes(item)) for item in self._answers)
+        return {item: list(labels.values())[-1] for item, labels in votes if labels}
+
+    def skips(self) -> dict[str, str]:
+        """item -> the reason of its last skip, for the items that somebody skipped."""
+        answers = ((item, each) for item, by_person in self._answers.items() for each in by_person.values())
+        return {item: each.reason for item, each in answers if each.kind == "skip"}
 
     def votes(self, item: str) -> dict[str, Any]:
         """who -> label of an item, in order."""
@@ -134,7 +197,9 @@ class State:
         self.seq = record.seq
         self.first = self.first or record.key
         event = event_of(record)
-        if isinstance(event, RulesChanged):
+        if isinstance(event, RunStarted):
+            self.settings = event.content
+        elif isinstance(event, RulesChanged):
             self._add_rules(event, record.seq)
         elif isinstance(event, QueueReplaced):
             self.queue, self.queues = event, self.queues + 1
@@ -143,10 +208,12 @@ class State:
         elif isinstance(event, AnswerWithdrawn) and event.item is None:  # there was nothing to take back
             self.requests[record.key] = Withdrawal(record.who, None)
         elif event is not None and record.item is not None:
-            self._add_to_item(event, str(id_of(record.item)), record)
+            self._add_to_item(event, self._name(record.item), record)
 
     def _add_to_item(self, event: Event, item: str, record: Record) -> None:
-        if isinstance(event, LeaseGranted):
+        if isinstance(event, QuestionAsked):
+            self.pending[item] = Pending(event.session, event.score, record.seq)
+        elif isinstance(event, LeaseGranted):
             self._add_lease(event, item, record.who)
         elif isinstance(event, LeaseReleased):
             self._add_release(event, item, record.who)
@@ -156,9 +223,10 @@ class State:
                 self._add_withdrawal(event, item, record)
             else:
                 self._add_answer(event, item, record)
+                self.pending.pop(item, None)
             self._count(item, before, self._settled(item))
 
-    def _kept(self, event: LabelAdded | ItemSkipped, item: str, who: str) -> Kept:
+    def _outcome(self, event: LabelAdded | ItemSkipped, item: str, who: str) -> Outcome:
         """What becomes of an answer: see `Receipt`."""
         lease = self.leases.held(event.token)
         if event.token is not None and (lease is None or (lease.item, lease.who) != (item, who)):
@@ -178,7 +246,7 @@ class State:
             label,
             reason,
             record.key,
-            self._kept(event, item, who),
+            self._outcome(event, item, who),
             seconds,
             record.seq,
             record.at,
@@ -186,7 +254,7 @@ class State:
         )
         self._drop(item, who)
         self._answers.setdefault(item, {})[who] = self.requests[record.key] = said
-        work = self.people.setdefault(who, Work())
+        work = self.people.setdefault(who, Tally())
         work.answers.append(said)
         work.last = record.at
         if is_label:
@@ -247,7 +315,7 @@ class State:
             return
         on, gone = self.leases.on(item), {*event.over}  # a wrong clock gave these: see `Leases`
         over = [x for x in on if x.until <= at or x.token in gone]
-        if item not in self._items or who in self.answers(item) or any(x.who == who and x not in over for x in on):
+        if item not in self.items or who in self.answers(item) or any(x.who == who and x not in over for x in on):
             return
         over.sort(key=lambda lease: (lease.who != who, lease.until))
         surplus = len(on) + 1 - self.needed(item)
@@ -272,6 +340,122 @@ class State:
             self.leases.end(lease)
         return now._replace(leases=now.needed)
 
+    # ---- who may have which item ------------------------------------------------------------------------------------
+
+    def follow(self, records: Sequence[Record]) -> None:
+        """Take in the next records."""
+        for record in records:
+            self.add(record)
+
+    def _cursors(self) -> tuple[Cursors, Cursors]:
+        """Those of the queue and of the pool, after all records so far."""
+        if self.queues != self._seen[0]:
+            candidates = [] if self.queue is None else self.queue.candidates()
+            self._candidates = {each.item: each for each in candidates if each.item in self.items}
+        if (self.queues, self.orders) != self._seen:  # everything may be open again
+            self._pool, self._queue = Cursors(self._order()), Cursors(list(self._candidates))
+            self._seen = (self.queues, self.orders)
+        self._back(self.freed)
+        self.freed.clear()
+        return self._queue, self._pool
+
+    def _order(self) -> list[str]:
+        names = list(self.items)
+        order = rng_for(self._seed, 0, "desk").permutation(len(names))  # the room's former name: projects keep theirs
+        return [names[position] for position in order.tolist()]
+
+    def at(self, now: float) -> float:
+        """Let leases run out until `now`, and return it. A clock that was set back counts from there on."""
+        leases = self.leases
+        leases.limit(now + self.rules.lease_seconds, all=now < self._now)
+        self._now = now
+        self._back(leases.run_out(now))
+        return now
+
+    def _back(self, items: Sequence[str]) -> None:
+        for item in items:
+            self._queue.back(item)
+            self._pool.back(item)
+
+    def choose(self, who: str, size: int, transaction: Transaction, *, now: float) -> list[str]:
+        """The next `size` items for a person, those of the transaction left out; fewer if there are no more."""
+        given = transaction.given.get(who, set())
+
+        def free(item: str) -> bool:
+            return self.is_free(item, who, now)
+
+        def taken(item: str) -> bool:
+            return (
+                item in given
+                or item in found
+                or (item in transaction.taken and not self._is_left(item, now, transaction))
+            )
+
+        found: list[str] = []
+        for cursors in self._cursors():
+            cursors.close(self._is_complete)
+            found += cursors.first(who, size - len(found), free=free, taken=taken)
+        return found
+
+    def running(self, who: str, *, now: float) -> list[Lease]:
+        """A person's leases that have not run out, oldest first."""
+        leases = self.leases
+        return [lease for lease in leases.of(who) if leases.runs(lease, now)]
+
+    def over(self, item: str, *, now: float) -> list[str]:
+        """The tokens of an item's leases that ran out here before their records say so."""
+        leases = self.leases
+        return [lease.token for lease in leases.on(item) if now < lease.until and not leases.runs(lease, now)]
+
+    def room(self, transaction: Transaction) -> int:
+        """How many more leases the budget allows, if all that are out come back as labels."""
+        budget, leases = self.rules.budget, self.leases.live() + transaction.taken.total()
+        return len(self.items) if budget is None else budget - self.labels - leases
+
+    def closed(self, who: str | None, *, now: float) -> str | None:
+        """Why a person, or anybody, gets no more items; None while there are some."""
+        if self.rules.budget is not None and self.labels >= self.rules.budget:
+            return f"The budget of {self.rules.budget} labels is used up."
+        if self.complete == len(self.items):
+            return "All items have the labels they need."
+        if who is None or self.running(who, now=now):
+            return None
+        if self.room(Transaction()) <= 0:
+            return "The last labels of the budget are with other people now."
+        if not self.choose(who, 1, Transaction(), now=now):
+            return "There is nothing left for you: you have answered the other items, or they are with other people."
+        return None
+
+    def is_free(self, item: str, who: str, now: float) -> bool:
+        """Whether a person may have an item: it needs one more label, they have not answered, nor have it already."""
+        if who in self.answers(item):
+            return False
+        running = [lease for lease in self.leases.on(item) if self.leases.runs(lease, now)]
+        return len(running) < self.needed(item) and all(lease.who != who for lease in running)
+
+    def _is_left(self, item: str, now: float, transaction: Transaction) -> bool:
+        leases = self.leases
+        running = sum(leases.runs(lease, now) for lease in leases.on(item))
+        return running + transaction.taken[item] < self.needed(item)
+
+    def _is_complete(self, item: str) -> bool:
+        return self.needed(item) == 0
+
+    def check(self, item: str) -> None:
+        """Raise a ValueError if the pool does not have the item."""
+        if item not in self.items:
+            raise ValueError(f"item must be one of the {len(self.items)} items of the pool, but it is {item!r}.")
+
+    def lease(self, item: str, token: str, now: float) -> LeaseGranted:
+        """A lease from now on, as the rules say; it says which others ran out here before their records do."""
+        over = tuple(other for other in self.over(item, now=now) if other != token)
+        return LeaseGranted(text_of(item), token, now + self.rules.lease_seconds, now, over)
+
+    def hint(self, item: str) -> Candidate:
+        """What the trainer said about an item, if it is in the queue."""
+        self._cursors()
+        return self._candidates.get(item, NOTHING)
+
     # ---- counts ----------------------------------------------------------------------------------------------------
 
     def _counts(self, item: str) -> _Counts:
@@ -288,7 +472,7 @@ class State:
             self.several[item] = None
         else:
             self.several.pop(item, None)
-        if item in self._items:
+        if item in self.items:
             self.labelled += (after.labels > 0) - (before.labels > 0)
             self.complete += (after.needed == 0) - (before.needed == 0)
             self.skipped += (after.answers > after.labels == 0) - (before.answers > before.labels == 0)
@@ -309,73 +493,12 @@ class State:
                         self.uses[said[who].label] += 1
         for item in self.leases.items():
             self._settled(item)
-        self.complete = sum(item in self._items and self.needed(item) == 0 for item in self._answers)
+        self.complete = sum(item in self.items and self.needed(item) == 0 for item in self._answers)
 
 
-# ---- the run of a learner -------------------------------------------------------------------------------------------
+def _itself(text: str) -> str:
+    return text
 
 
-@final
-@dataclass(frozen=True)
-class Pending:
-    """A question that waits for its answer."""
-
-    session: str  # who has it: an open store
-    score: float | None  # what its answer was expected to tell; None if it was asked before there was a model
-
-
-@final
-@dataclass(frozen=True)
-class RunState:
-    """What a run's records add up to. Items are ids as text, in the order in which they were first told or asked."""
-
-    seq: int = 0  # of the last record
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    labels: Mapping[str, Any] = field(default_factory=dict)  # item -> label
-    pending: Mapping[str, Pending] = field(default_factory=dict)
-    skipped: Mapping[str, str] = field(default_factory=dict)  # item -> reason
-    changes: int = 0  # labels and withdrawals: what a model is fitted to changes with each
-    told: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)  # item -> (key, label), not withdrawn
-
-
-def fold(state: RunState, records: Iterable[Record]) -> RunState:
-    """The state after some more records.
-
-    A later label corrects an earlier one, and an answer of any kind ends a question. A withdrawal takes labels back:
-    that one "of" which it is, after which the one before it counts again, or all.
-
-    >>> asked = Record("a", "main", "question", "7", {"session": "s", "score": 0.5}, seq=1)
-    >>> told = Record("b", "main", "label", "7", {"label": "cat"}, seq=2)
-    >>> fold(RunState(), [asked]).pending
-    {'7': Pending(session='s', score=0.5)}
-    >>> state = fold(RunState(), [asked, told])
-    >>> state.pending, state.labels
-    ({}, {'7': 'cat'})
-    """
-    seq, settings, changes = state.seq, state.settings, state.changes
-    labels, pending, skipped = dict(state.labels), dict(state.pending), dict(state.skipped)
-    told = dict(state.told)
-    for record in records:
-        seq, item, event = record.seq, record.item or "", event_of(record)
-        if isinstance(event, RunStarted):
-            settings = event.content
-        elif isinstance(event, QuestionAsked):
-            pending[item] = Pending(event.session, event.score)
-        elif isinstance(event, LabelAdded):
-            labels[item] = event.label
-            told[item] = (*told.get(item, ()), (record.key, event.label))
-            changes += 1
-        elif isinstance(event, AnswerWithdrawn):
-            told[item] = tuple(each for each in told.get(item, ()) if event.of is not None and each[0] != event.of)
-            if told[item]:
-                labels[item] = told[item][-1][1]
-            else:
-                labels.pop(item, None)
-            changes += 1
-        elif isinstance(event, ItemSkipped):
-            skipped[item] = event.reason or ""
-        if isinstance(event, LabelAdded | ItemSkipped):
-            pending.pop(item, None)
-        if isinstance(event, LabelAdded):
-            skipped.pop(item, None)
-    return RunState(seq, settings, labels, pending, skipped, changes, told)
+def _id_text(text: str) -> str:
+    return str(id_of(text))

@@ -1,36 +1,68 @@
-"""Would active learning have helped? A learner against labels that are known, for several scores and seeds."""
+"""Would active learning have helped? A learner against labels that are known, for several scores and seeds.
+
+Each step of a run is a line in a file, written by the process that makes it and told to the one that waits. A run that
+was killed goes on after its last whole line, with the questions that it would have asked anyway, because a learner's
+randomness depends on nothing but the seed and the labels.
+"""
 
 import builtins
 import json
-import os
+import math
 import re
 import shutil
 import tempfile
+import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, final
+from urllib.parse import quote
 
 import numpy as np
 
 from askwell.acquisition import ScoreName
-from askwell.arrays import threads
+from askwell.arrays import spans, take, threads
+from askwell.checks import count, write_file
+from askwell.compiling import steady
 from askwell.engines import Local, Serial, as_engine
+from askwell.learner import Learner
+from askwell.models import as_model
+from askwell.models.inputs import count as rows
 from askwell.progress import track
 from askwell.selection import BatchName
 from askwell.simulation import curves
 from askwell.simulation.curves import Curve, Difference, Standing, Trace
-from askwell.simulation.runs import Job, Step, read_steps, run_file, run_one, trace_of
-from askwell.simulation.setup import Setup, check_setup
+from askwell.simulation.design import Design, design
 from askwell.workers import Fault, work
 
-__all__ = ["Simulation", "simulate"]
+__all__ = [
+    "METRICS",
+    "Job",
+    "Simulation",
+    "Step",
+    "metrics",
+    "read_steps",
+    "run_file",
+    "run_one",
+    "simulate",
+    "trace_of",
+]
+
+Job = tuple[str, int]
+"""(score, seed)."""
+
+Step = dict[str, Any]
+"""What one step found: labels (how many are known), asked (positions), metrics, seconds, perhaps warnings and items."""
 
 AnyScore = ScoreName | Callable[..., Any]
 Progress = Callable[[int, int, dict[str, Any]], None]
+METRICS = ("accuracy", "balanced_accuracy", "log_loss")
+LEAST = 1e-12  # probability that a log loss believes in
+TEST_ROWS = 4096  # predicted at a time
+UNTOLD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # as Python has it by default
 FREE = ("scores", "seeds")  # settings that may change from call to call in one folder: a run does not depend on them
 
 
@@ -80,14 +112,15 @@ class Simulation:
     def save(self, path: str | Path) -> Path:
         """Write everything to one JSON file."""
         file = Path(path)
-        _write(file, {"askwell": "simulation", "settings": self.settings, "traces": [asdict(t) for t in self.traces]})
+        content = {"askwell": "simulation", "settings": self.settings, "traces": [asdict(t) for t in self.traces]}
+        write_file(file, json.dumps(content, indent=1))
         return file
 
     @staticmethod
     def load(path: str | Path) -> "Simulation":
         """Read what `save` wrote."""
         try:
-            kept = json.loads(Path(path).read_text("utf-8"))
+            saved = json.loads(Path(path).read_text("utf-8"))
             traces = tuple(
                 Trace(
                     trace["score"],
@@ -97,9 +130,9 @@ class Simulation:
                     tuple(trace["questions"]),
                     trace["seconds"],
                 )
-                for trace in kept["traces"]
+                for trace in saved["traces"]
             )
-            return Simulation(traces, kept["settings"])
+            return Simulation(traces, saved["settings"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"path must be a file that Simulation.save wrote, but {str(path)!r} is not: {error}."
@@ -157,33 +190,31 @@ def simulate(
     >>> found.traces[0].labels, len(found.traces)
     ((4, 5, 6, 7, 8), 4)
     """
-    setup = check_setup(
+    plan = design(
         model, x, y,
         test=test, targets=targets, scores=scores, initial=initial, budget=budget, seeds=seeds, size=size,
         classes=classes, batch=batch, ids=ids,
     )  # fmt: skip
-    jobs = [(score, seed) for seed in setup.starts for score in setup.scores]  # in turn: all scores advance
-    where, place = _where(processes, engine, folder), _opened(folder, setup.settings)
-    past = {job: read_steps(run_file(place, job)) for job in jobs}
-    open_jobs = [job for job in jobs if len(past[job]) < setup.steps(job[1])]
+    jobs = [(score, seed) for seed in plan.starts for score in plan.scores]  # in turn: all scores advance
+    work_on, runs = _where(processes, engine, folder), _opened(folder, plan.settings)
+    steps = {job: read_steps(run_file(runs, job)) for job in jobs}  # the watch adds what comes in
+    open_jobs = [job for job in jobs if len(steps[job]) < plan.steps(job[1])]
     try:
-        with closing(_Watch(setup, past, progress)) as watch:
-            faults = where(
-                partial(run_one, setup, place),
+        with closing(_Watch(plan, steps, progress)) as watch:
+            faults = work_on(
+                partial(run_one, plan, runs),
                 open_jobs,
                 told=lambda job, step: watch.told(open_jobs[job], step),
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped. {_kept(place)}") from None
-    _raise(dict(zip(open_jobs, faults, strict=True)), past, place)
-    found = {
-        (score, seed): read_steps(run_file(place, (score, seed))) for score in setup.scores for seed in setup.starts
-    }
+        raise KeyboardInterrupt(f"stopped. {_resume(runs)}") from None
+    _raise(dict(zip(open_jobs, faults, strict=True)), steps, runs)
     if folder is None:
-        shutil.rmtree(place)
-    _warn(found)
-    traces = tuple(trace_of(job, steps) for job, steps in found.items())
-    return Simulation(traces, setup.settings, None if folder is None else place)
+        shutil.rmtree(runs)
+    in_order = {(score, seed): steps[score, seed] for score in plan.scores for seed in plan.starts}
+    _warn(in_order)
+    traces = tuple(trace_of(job, done) for job, done in in_order.items())
+    return Simulation(traces, plan.settings, None if folder is None else runs)
 
 
 @final
@@ -191,10 +222,10 @@ class _Watch:
     """Who looks on while the runs go: a bar on a terminal, a function, or nobody."""
 
     def __init__(
-        self, setup: Setup, past: Mapping[Job, list[Step]], progress: Progress | Literal[False] | None
+        self, plan: Design, past: Mapping[Job, list[Step]], progress: Progress | Literal[False] | None
     ) -> None:
         self._steps, self._progress = past, progress if callable(progress) else None
-        self._done, self._total = 0, sum(setup.steps(seed) for _, seed in past)
+        self._done, self._total = 0, sum(plan.steps(seed) for _, seed in past)
         self._bar = track(range(self._total), label="simulating") if progress is None else iter(())
         for job, steps in past.items():
             if steps:
@@ -229,11 +260,151 @@ def _where(processes: int | None, engine: Any, folder: str | Path | None) -> Cal
         if folder is None and not isinstance(found, Serial | Local):
             raise ValueError("an engine on other machines needs a folder that they share, for the finished steps.")
         return found.run
-    if processes is not None and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 1):
-        raise ValueError(
-            f"processes must be a whole number from 1, or None for all processors, but it is {processes!r}."
-        )
+    if processes is not None:
+        count("processes", processes, also=", or None for all processors")
     return partial(work, processes=threads() if processes is None else processes)
+
+
+# ---- one run: a learner asks, known labels answer --------------------------------------------------------------------
+
+
+def run_file(folder: Path, job: Job) -> Path:
+    """Where a run is written.
+
+    >>> run_file(Path("runs"), ("my/score", 3)).name
+    'my%2Fscore-3.jsonl'
+    """
+    score, seed = job
+    return folder / f"{quote(score, safe='')}-{seed}.jsonl"
+
+
+def run_one(plan: Design, folder: Path, job: Job, tell: Callable[[Step], None]) -> None:
+    """Do the steps of a run that have not been done yet; write down and tell each."""
+    file = run_file(folder, job)
+    past = read_steps(file)
+    with steady(math.inf):  # the compiled loops from the first question on: a run must not depend on how long they took
+        for step in _steps(plan, job, past):
+            line = json.dumps(step) + "\n"
+            with file.open("ab", buffering=0) as lines:
+                lines.write(line.encode())  # one write: a line is there or, at the very end of the file, torn
+            tell(step)
+
+
+def metrics(probs: np.ndarray, codes: np.ndarray) -> dict[str, float]:
+    """How good mean predictions `probs [n, c]` are, where the true classes stand in the columns `codes [n]`.
+
+    The predicted class is the most probable one (of several, the first). Balanced accuracy is the mean over the classes
+    that occur of the share of each that is predicted right. Log loss is -mean log p(y), no p being less than 1e-12.
+
+    >>> metrics(np.array([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]]), np.array([0, 0, 1]))
+    {'accuracy': 0.666..., 'balanced_accuracy': 0.75, 'log_loss': 0.693...}
+    """
+    probs = np.asarray(probs, np.float64)
+    if not np.isfinite(probs).all():
+        raise ValueError("the model must predict probabilities for the test inputs, but some are NaN or infinite.")
+    right = probs.argmax(axis=1) == codes
+    shares = [right[codes == code].mean() for code in np.unique(codes)]
+    losses = -np.log(np.maximum(probs[np.arange(len(codes)), codes], LEAST))
+    found = right.mean(), np.mean(shares), losses.mean()
+    return {name: float(value) for name, value in zip(METRICS, found, strict=True)}
+
+
+def trace_of(job: Job, steps: Iterable[Step]) -> Trace:
+    """The steps of a run as a trace."""
+    steps = list(steps)
+    return Trace(
+        *job,
+        labels=tuple(step["labels"] for step in steps),
+        metrics={name: tuple(step["metrics"][name] for step in steps) for name in METRICS},
+        questions=tuple(position for step in steps for position in step["asked"]),
+        seconds=sum(step["seconds"] for step in steps),
+    )
+
+
+def read_steps(file: Path) -> list[Step]:
+    """The steps that a file holds; a last line that was not finished is taken off the file."""
+    if not file.exists():
+        return []
+    data = file.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        with file.open("r+b") as lines:
+            lines.truncate(len(whole))
+    steps: list[Step] = []
+    for number, line in enumerate(whole.split(b"\n")[:-1], 1):
+        step, known = _step(line), steps[-1]["labels"] if steps else 0
+        if step is None or step["labels"] > known + len(step["asked"]):
+            raise ValueError(
+                f"{file.name} must hold the steps of a run, but its line {number} is none. Remove the file to do this "
+                "run again."
+            )
+        if step["labels"] > known:  # or it was written twice, by a worker that outlived its parent for a moment
+            steps.append(step)
+    return steps
+
+
+def _step(line: bytes) -> Step | None:
+    """The step that a line holds, if it does."""
+    try:
+        step = json.loads(line)
+        whole = isinstance(step["asked"], list) and step["labels"] >= 0 and step["seconds"] >= 0
+        return step if whole and {*step["metrics"]} == {*METRICS} else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _steps(plan: Design, job: Job, past: Sequence[Step]) -> Iterator[Step]:
+    """The steps after those that are past."""
+    learner, known = _learner(plan, job, past), past[-1]["labels"] if past else 0
+    start = list(plan.starts[job[1]])
+    if past and start and past[0]["asked"] != start:
+        raise ValueError("the run was begun with other initial labels. Give another folder, or the same initial=.")
+    while known < plan.limit:
+        began = time.perf_counter()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            first = known == 0 and start
+            asked = start if first else learner.ask(min(plan.size, plan.limit - known))
+            learner.tell(asked, [plan.labels[position] for position in asked])
+            known += len(asked)
+            found = metrics(_predicted(learner, plan.test[0]), plan.test[1])
+        step = {"labels": known, "asked": asked, "metrics": found, "seconds": time.perf_counter() - began}
+        if plan.ids is not None:
+            step["items"] = [plan.ids[position] for position in asked]
+        if told := _told(heard):
+            step["warnings"] = told
+        yield step
+
+
+def _learner(plan: Design, job: Job, past: Sequence[Step]) -> Learner:
+    """A learner that has been told what is past: what it asks follows from its labels alone."""
+    score, seed = job
+    learner = Learner(
+        as_model(plan.model(seed)),
+        plan.pool,
+        targets=plan.targets,
+        score=plan.scores[score],
+        classes=plan.classes,
+        seed=seed,
+        batch=plan.batch,
+    )
+    asked = [position for step in past for position in step["asked"]]
+    learner.tell(asked, [plan.labels[position] for position in asked])
+    return learner
+
+
+def _predicted(learner: Learner, x: Any) -> np.ndarray:
+    """p(y|x) `[n, c]`, some inputs at a time: with draws, all of them may be too many."""
+    parts = [learner.predict_proba(take(x, range(span.start, span.stop))) for span in spans(rows(x), TEST_ROWS)]
+    return np.concatenate(parts)
+
+
+def _told(heard: Iterable[warnings.WarningMessage]) -> list[list[str]]:
+    """The different warnings worth passing on, as (kind, words)."""
+    told = {
+        (entry.category.__name__, str(entry.message)): None for entry in heard if not issubclass(entry.category, UNTOLD)
+    }
+    return [list(pair) for pair in told]
 
 
 # ---- what is kept --------------------------------------------------------------------------------------------------
@@ -250,7 +421,7 @@ def _opened(folder: str | Path | None, settings: Mapping[str, Any]) -> Path:
         if begun is not None:
             _check_same(begun, now, place)
         if begun != now:
-            _write(file, now)
+            write_file(file, json.dumps(now, indent=1))
     except OSError as error:
         raise ValueError(f"folder must be a folder to write to, but {str(folder)!r} is not: {error}.") from None
     return place
@@ -266,21 +437,14 @@ def _check_same(begun: Mapping[str, Any], now: Mapping[str, Any], place: Path) -
         )
 
 
-def _write(file: Path, content: Any) -> None:
-    """All of it or nothing."""
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
-    new.write_text(json.dumps(content, indent=1), "utf-8")
-    new.replace(file)
-
-
 # ---- what went wrong -----------------------------------------------------------------------------------------------
 
 
-def _kept(place: Path) -> str:
-    return f"Finished steps are saved: call simulate again with the same settings and folder={str(place)!r} to resume."
+def _resume(folder: Path) -> str:
+    return f"Finished steps are saved: call simulate again with the same settings and folder={str(folder)!r} to resume."
 
 
-def _raise(faults: Mapping[Job, Fault | None], steps: Mapping[Job, Sequence[Step]], place: Path) -> None:
+def _raise(faults: Mapping[Job, Fault | None], steps: Mapping[Job, Sequence[Step]], folder: Path) -> None:
     """An error that tells of every run that failed, if one did."""
     failed = {job: fault for job, fault in faults.items() if fault is not None}
     if not failed:
@@ -291,7 +455,7 @@ def _raise(faults: Mapping[Job, Fault | None], steps: Mapping[Job, Sequence[Step
         for (score, seed), fault in failed.items()
     ]
     kind = ValueError if all(fault.kind == "ValueError" for fault in failed.values()) else RuntimeError
-    error = kind(f"{len(failed)} of {len(steps)} runs failed. {_kept(place)}\n" + "\n".join(lines))
+    error = kind(f"{len(failed)} of {len(steps)} runs failed. {_resume(folder)}\n" + "\n".join(lines))
     error.add_note(next(iter(failed.values())).trace)
     raise error
 

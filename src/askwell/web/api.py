@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from askwell.data import ShownImage
-from askwell.session import Answer, Receipt, Rules, Session, Task
+from askwell.session import Answer, Assignment, Receipt, Rules, Session
 from askwell.session.rules import Changes
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals
 from askwell.web.view import Card, Viewer
@@ -376,7 +376,7 @@ def documentation(request: Request, who: Who) -> JSONResponse:
 # ---- between the session's records and what is sent ----------------------------------------------------------------
 
 
-def _closed(here: Service, who: str, tasks: list[Task]) -> str | None:
+def _closed(here: Service, who: str, tasks: list[Assignment]) -> str | None:
     return None if tasks else here.session.closed(who=who)
 
 
@@ -393,7 +393,7 @@ def changed_rules(session: Session, who: str, changes: Changes) -> Rules:
     return session.set_rules(who, **changes)
 
 
-def _question(here: Service, task: Task) -> Question:
+def _question(here: Service, task: Assignment) -> Question:
     return Question(
         item=task.item,
         token=task.token,

@@ -1,6 +1,6 @@
 """Training in the background: a thread that watches the records, and a process that learns, one at a time.
 
-The process is started with `python -m askwell.project.retraining FOLDER`. It has a low priority and a session of its
+The process is started with `python -m askwell.project.training FOLDER`. It has a low priority and a session of its
 own, and ends when its parent does, however that ends. People are never kept waiting: whatever happens to a fit, the
 queue that is there goes on. Servers that share a store take turns.
 """
@@ -19,12 +19,13 @@ from typing import IO, Any, final
 
 from askwell.project.project import open_project
 from askwell.project.rounds import train_round
-from askwell.session.events import LockTaken, RoundFinished
+from askwell.session.events import RoundFinished
+from askwell.session.leases import Turn
 from askwell.session.progress import has_model
 from askwell.session.state import State
-from askwell.store.records import Conflict, Store, StoreError
+from askwell.store.records import Store, StoreError
 
-__all__ = ["Retraining", "main", "took_turn", "training_since"]
+__all__ = ["Retraining", "main", "training_since", "training_turn"]
 
 LIMIT = 900.0  # seconds that a round may take
 LOOK = 1.0  # seconds between two looks at the records
@@ -60,7 +61,7 @@ class Retraining:
                 raise ValueError(f"{name} must be above zero, but it is {value!r}.")
         self._folder, self._every, self._seconds = Path(folder).absolute(), every_labels, every_seconds
         self._limit, self._look, self._store = limit_seconds, look_seconds, store
-        self._state = State(())  # of its items nothing is asked here
+        self._state = State()  # of its items nothing is asked here
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._since: float | None = None  # when the fit that is going on began
         self._fault, self._faults = "", 0
@@ -119,7 +120,9 @@ class Retraining:
     def _look_at(self, store: Store, run: str) -> None:
         with self._lock:
             self._follow(store, run)
-            due = self._wait(time.monotonic()) == 0 and not _turn(store, run)[1]  # or a process would start in vain
+            due = (
+                self._wait(time.monotonic()) == 0 and not training_turn(store, run).is_taken()
+            )  # or a process would start in vain
             if due:
                 self._begun, self._since, tried = time.monotonic(), time.time(), self._state.changes
         if due:
@@ -130,7 +133,7 @@ class Retraining:
         """(exit status of the process or None if it took too long, the last thing it said)."""
         with tempfile.TemporaryFile() as said:
             child = subprocess.Popen(
-                [sys.executable, "-m", "askwell.project.retraining", str(self._folder), str(self._limit)],
+                [sys.executable, "-m", "askwell.project.training", str(self._folder), str(self._limit)],
                 stdin=subprocess.PIPE,  # never written to: its end tells the process that we are gone
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -243,22 +246,9 @@ def _in_words(code: int | None, limit: float, said: str) -> str:
 # ---- the process ---------------------------------------------------------------------------------------------------
 
 
-def took_turn(store: Store, run: str) -> bool:
-    """Whether nobody else trains: then it is ours to, until the store is closed or its process dies.
-
-    >>> from askwell.store import open_store
-    >>> took_turn(open_store(None), "main")
-    True
-    """
-    while True:
-        last, busy = _turn(store, run)
-        if busy:
-            return False
-        try:
-            store.append([LockTaken(store.session()).to_record(f"{run}: training")], after=last)
-        except Conflict:
-            continue
-        return True
+def training_turn(store: Store, run: str) -> Turn:
+    """The turn to train: it is given back at the end, and held no longer than a round may take."""
+    return Turn(store, f"{run}: training", seconds=LIMIT)
 
 
 def training_since(store: Store, run: str) -> float | None:
@@ -268,17 +258,7 @@ def training_since(store: Store, run: str) -> float | None:
     >>> training_since(open_store(None), "main") is None
     True
     """
-    past = store.read(f"{run}: training")
-    return past[-1].at if past and store.alive(LockTaken.from_record(past[-1]).session) else None
-
-
-def _turn(store: Store, run: str) -> tuple[int, bool]:
-    """(the last record of whose turn it was, whether somebody else still has it)."""
-    past = store.read(f"{run}: training")
-    if not past:
-        return 0, False
-    holder = LockTaken.from_record(past[-1]).session
-    return past[-1].seq, holder != store.session() and store.alive(holder)
+    return training_turn(store, run).since()
 
 
 def main(folder: str, *, limit: float, parent: bool) -> int:
@@ -289,9 +269,13 @@ def main(folder: str, *, limit: float, parent: bool) -> int:
     if parent:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     with open_project(folder) as project:
-        if not took_turn(project.store(), project.settings.run):
+        turn = Turn(project.store(), f"{project.settings.run}: training", seconds=limit)
+        if not turn.take():
             return BUSY
-        train_round(project)
+        try:
+            train_round(project)
+        finally:
+            turn.release()
     faulthandler.cancel_dump_traceback_later()
     return 0
 

@@ -9,9 +9,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import askwell
 from askwell.seeds import rng_for
-from askwell.simulation.setup import check_setup
+from askwell.simulation.design import design
 
-X = rng_for(0, 0, "setup").normal(size=(30, 2))
+X = rng_for(0, 0, "plan").normal(size=(30, 2))
 Y = ["a"] * 20 + ["b"] * 9 + ["c"]
 FOREST = RandomForestClassifier(5)
 
@@ -22,7 +22,7 @@ def posed(**options):
         **{"initial": 2, "budget": 12, "seeds": [0, 1], "size": 1, "classes": None, "batch": None, "ids": None},
         **options,
     }
-    return check_setup(given.pop("model"), given.pop("x"), given.pop("y"), **given)
+    return design(given.pop("model"), given.pop("x"), given.pop("y"), **given)
 
 
 # ---- labels --------------------------------------------------------------------------------------------------------
@@ -42,16 +42,16 @@ def posed(**options):
     ],
 )
 def test_labels_of_any_kind_become_plain_values(labels, known):
-    setup = posed(y=labels, test=(X, labels))
-    assert setup.classes == known
-    assert [type(label) for label in setup.classes] == [type(label) for label in known]
-    assert [setup.classes[code] for code in setup.test[1]] == list(setup.labels) == list(labels)
+    plan = posed(y=labels, test=(X, labels))
+    assert plan.classes == known
+    assert [type(label) for label in plan.classes] == [type(label) for label in known]
+    assert [plan.classes[code] for code in plan.test[1]] == list(plan.labels) == list(labels)
 
 
 def test_classes_may_be_more_than_occur_and_in_any_order():
-    setup = posed(classes=["c", "z", "a", "b"], test=(X[:2], ["z", "a"]))
-    assert setup.classes == ["c", "z", "a", "b"]
-    assert setup.test[1].tolist() == [1, 2]
+    plan = posed(classes=["c", "z", "a", "b"], test=(X[:2], ["z", "a"]))
+    assert plan.classes == ["c", "z", "a", "b"]
+    assert plan.test[1].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_a_start_by_class_and_by_function():
     ],
 )
 def test_how_long_a_run_is(options, steps, limit):
-    setup = posed(**options)
-    assert (setup.steps(0), setup.limit) == (steps, limit)
+    plan = posed(**options)
+    assert (plan.steps(0), plan.limit) == (steps, limit)
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_functions_are_called_by_their_names():
 
 
 def test_a_model_may_depend_on_the_seed():
-    setup = posed(model=lambda seed: RandomForestClassifier(seed + 1))
-    assert setup.model(3).n_estimators == 4
+    plan = posed(model=lambda seed: RandomForestClassifier(seed + 1))
+    assert plan.model(3).n_estimators == 4
     assert posed(model=partial(RandomForestClassifier)).model(7).n_estimators == 7
     assert posed().model(3) is FOREST
 
@@ -191,8 +191,8 @@ def test_other_data_have_another_fingerprint(options):
 def test_inputs_need_not_be_arrays():
     """Lists of texts, or rows of different lengths."""
     texts = [f"text {i}" for i in range(30)]
-    setup = posed(x=texts, test=(texts, Y), model=Aimless())
-    assert setup.pool.take([3]) == ["text 3"]
+    plan = posed(x=texts, test=(texts, Y), model=Aimless())
+    assert plan.pool.take([3]) == ["text 3"]
     ragged = [list(range(i)) for i in range(30)]
     found = {posed(x=x, test=(texts, Y), model=Aimless()).settings["data"] for x in (ragged, ragged[::-1])}
     assert len(found) == 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from askwell.project import init_project
-from askwell.project.retraining import Retraining, took_turn, training_since
+from askwell.project.training import Retraining, training_since, training_turn
 from askwell.seeds import rng_for
 from askwell.session.progress import has_model
 from askwell.store import open_store
@@ -51,7 +51,7 @@ model = Model
 def project(tmp_path, monkeypatch):
     """A project with labels, and a model that does what is wished for in a file."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path]))
-    monkeypatch.setattr("askwell.project.retraining.FAILED_PAUSE", 1.0)
+    monkeypatch.setattr("askwell.project.training.FAILED_PAUSE", 1.0)
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "odd.py").write_text(MODEL)
@@ -190,7 +190,7 @@ def test_the_process_ends_with_its_parent(project):
     label(project, range(6))
     wish(project, "hang")
     child = subprocess.Popen(
-        [sys.executable, "-m", "askwell.project.retraining", str(project.folder), "600"], stdin=subprocess.PIPE
+        [sys.executable, "-m", "askwell.project.training", str(project.folder), "600"], stdin=subprocess.PIPE
     )
     soon(lambda: bool(said(project)))
     assert child.poll() is None
@@ -215,15 +215,15 @@ def test_servers_of_one_project_take_turns(project):
     assert not any("failed" in body for body in rounds(project))
 
 
-def test_a_turn_is_held_until_the_store_is_closed(tmp_path):
+def test_a_turn_is_held_until_it_is_given_back(tmp_path):
     url = f"sqlite:///{tmp_path / 'labels.db'}"
     with open_store(url) as one, open_store(url) as two:
-        assert took_turn(one, "main")
-        assert took_turn(one, "main")
-        assert not took_turn(two, "main")
-        assert took_turn(two, "other")
-        one.close()
-        assert took_turn(two, "main")
+        assert training_turn(one, "main").take()
+        assert training_turn(one, "main").take()
+        assert not training_turn(two, "main").take()
+        assert training_turn(two, "other").take()
+        training_turn(one, "main").release()
+        assert training_turn(two, "main").take()
 
 
 def test_a_folder_that_is_no_project_is_told(tmp_path):

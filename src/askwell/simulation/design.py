@@ -1,6 +1,5 @@
 """What is simulated: a pool whose labels are known, a test set, and everything that decides how a run goes. Checked."""
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,22 +13,24 @@ import numpy as np
 
 from askwell.acquisition import as_score
 from askwell.arrays import plain
+from askwell.checks import count, fingerprint
 from askwell.data.pool import Pool, as_pool
 from askwell.models import as_model
-from askwell.models.inputs import check_table, count
+from askwell.models.inputs import check_table
+from askwell.models.inputs import count as rows
 from askwell.models.protocol import check_classifies, check_labels, class_codes
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
 from askwell.targets import Targets, as_targets
 
-__all__ = ["Setup", "check_setup"]
+__all__ = ["Design", "design"]
 
 PACKAGES = ("askwell", "numpy", "scipy", "scikit-learn")
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Setup:
+class Design:
     """All that a run needs but its score and seed."""
 
     model: Callable[[int], Any]  # seed -> model
@@ -52,7 +53,7 @@ class Setup:
         return (start > 0) + math.ceil((self.limit - start) / self.size)
 
 
-def check_setup(
+def design(
     model: Any,
     x: Any,
     y: Any,
@@ -67,13 +68,13 @@ def check_setup(
     classes: Sequence[Any] | None,
     batch: Any,
     ids: Iterable[Any] | None,
-) -> Setup:
-    """The setup that the arguments of `askwell.simulate` describe; refuses what cannot be run."""
+) -> Design:
+    """What the arguments of `askwell.simulate` describe, checked; what cannot be run is refused."""
     by_seed = _model(model)
     labels = _labels("y", y)
     x, n = _inputs("x", x), len(labels)
-    if count(x) != n:
-        raise ValueError(f"x and y must be of the same length, but they have {count(x)} and {n}.")
+    if rows(x) != n:
+        raise ValueError(f"x and y must be of the same length, but they have {rows(x)} and {n}.")
     known = _classes(classes, labels)
     seeds = _numbers("seeds", seeds)
     starts = {seed: _start(initial, labels, known, rng_for(seed, 0, "initial")) for seed in seeds}
@@ -81,7 +82,7 @@ def check_setup(
     chosen, aim = _scores(scores), as_targets(targets)
     if batch is not None:
         as_batch(batch)
-    size = _count("size", size)
+    size = count("size", size)
     test_x, codes = _test(test, known)
     settings = {
         "model": _words(model),
@@ -98,7 +99,7 @@ def check_setup(
         "data": _fingerprint(x, labels, test_x, codes, None if targets is aim else targets),
         "versions": {name: version(name) for name in PACKAGES},
     }
-    return Setup(
+    return Design(
         model=by_seed,
         pool=as_pool(x, ids=range(n)),
         labels=labels,
@@ -119,14 +120,14 @@ def check_setup(
 
 
 def _labels(name: str, y: Any) -> list[Any]:
-    """Labels as plain values of one kind: text, numbers or truth values, none of them missing."""
+    """Labels as plain values of one kind: text, numbers or booleans, none of them missing."""
     if isinstance(y, str) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a list of labels, one per input, but it is {y!r}.")
     values = [plain(value) for value in (y.tolist() if hasattr(y, "tolist") else list(y))]
     for row, value in enumerate(values):
         if not isinstance(value, str | int | float) or value != value:
             raise ValueError(
-                f"{name} must hold a label for every input (text, numbers or truth values), but {name}[{row}] is "
+                f"{name} must hold a label for every input (text, numbers or booleans), but {name}[{row}] is "
                 f"{value!r}. Leave inputs without a label out of both."
             )
         if _kind(value) is not _kind(values[0]):
@@ -178,8 +179,8 @@ def _test(test: Any, classes: Sequence[Any]) -> tuple[Any, np.ndarray]:
     except (TypeError, ValueError):
         raise ValueError("test must be a pair of inputs and labels, test=(x, y), but it is something else.") from None
     x, labels = _inputs("test[0]", x), _labels("test[1]", y)
-    if count(x) != len(labels) or not labels:
-        raise ValueError(f"test must hold as many inputs as labels, but there are {count(x)} and {len(labels)}.")
+    if rows(x) != len(labels) or not labels:
+        raise ValueError(f"test must hold as many inputs as labels, but there are {rows(x)} and {len(labels)}.")
     strange = next((label for label in labels if not _among(label, classes)), None)
     if strange is not None:
         raise ValueError(
@@ -196,29 +197,29 @@ def _start(initial: Any, labels: Sequence[Any], classes: Sequence[Any], rng: np.
     """The positions that are labelled before the first question."""
     if callable(initial):
         return _positions(initial(rng), len(labels))
-    wanted = initial if isinstance(initial, Mapping) else dict.fromkeys(classes, _count("initial", initial, least=0))
+    wanted = initial if isinstance(initial, Mapping) else dict.fromkeys(classes, count("initial", initial, least=0))
     strange = next((label for label in wanted if label not in classes), None)
     if strange is not None:
         raise ValueError(f"initial must name classes of {list(classes)}, but {strange!r} is none of them.")
     chosen: list[int] = []
     for label in classes:
-        count = _count(f"initial[{label!r}]", wanted.get(label, 0), least=0)
-        places = [place for place, value in enumerate(labels) if value == label]
-        if count > len(places) and isinstance(initial, Mapping):
-            raise ValueError(f"initial must be no more than there are, but {count} of the {len(places)} {label!r}.")
-        chosen += rng.choice(places, min(count, len(places)), replace=False).tolist() if places else []
-    return [int(place) for place in chosen]
+        size = count(f"initial[{label!r}]", wanted.get(label, 0), least=0)
+        there = [position for position, value in enumerate(labels) if value == label]
+        if size > len(there) and isinstance(initial, Mapping):
+            raise ValueError(f"initial must be no more than there are, but {size} of the {len(there)} {label!r}.")
+        chosen += rng.choice(there, min(size, len(there)), replace=False).tolist() if there else []
+    return [int(position) for position in chosen]
 
 
 def _positions(given: Iterable[Any], n: int) -> list[int]:
-    places = _numbers("initial(rng)", given, empty=True)
-    if any(place >= n for place in places):
-        raise ValueError(f"initial(rng) must give positions from 0 to {n - 1}, but one is {max(places)}.")
-    return places
+    positions = _numbers("initial(rng)", given, empty=True)
+    if any(position >= n for position in positions):
+        raise ValueError(f"initial(rng) must give positions from 0 to {n - 1}, but one is {max(positions)}.")
+    return positions
 
 
 def _budget(budget: int, starts: Mapping[int, Sequence[int]], initial: Any, classes: Sequence[Any]) -> int:
-    budget, most = _count("budget", budget), max(map(len, starts.values()))
+    budget, most = count("budget", budget), max(map(len, starts.values()))
     if budget < most:
         why = f" ({initial} of each of {len(classes)} classes)" if isinstance(initial, int) else ""
         raise ValueError(
@@ -266,16 +267,10 @@ def _numbers(name: str, values: Any, *, empty: bool = False) -> list[int]:
     except TypeError:
         raise ValueError(f"{name} must be a list of whole numbers, but it is {values!r}. Try range(5).") from None
     for value in listed:
-        _count(name, value, least=0)
+        count(name, value, least=0)
     if len(set(listed)) < len(listed) or not (listed or empty):
         raise ValueError(f"{name} must be different whole numbers, at least one, but they are {listed}.")
     return listed
-
-
-def _count(name: str, value: Any, *, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least}, but it is {value!r}.")
-    return int(value)
 
 
 def _words(thing: Any) -> str:
@@ -286,7 +281,7 @@ def _words(thing: Any) -> str:
 
 def _initial_words(initial: Any) -> Any:
     if isinstance(initial, Mapping):
-        return {str(label): int(count) for label, count in initial.items()}
+        return {str(label): int(size) for label, size in initial.items()}
     return _words(initial) if callable(initial) else int(initial)
 
 
@@ -302,13 +297,14 @@ def _unpacked(parts: Iterable[Any]) -> Iterator[Any]:
 
 def _fingerprint(*parts: Any) -> str:
     """A short text that differs where the data do."""
-    digest = hashlib.sha256()
-    for part in _unpacked(parts):
-        try:
-            array = np.asarray(part)
-        except (TypeError, ValueError):  # rows of different lengths, tensors elsewhere
-            array = np.array([repr(row) for row in part])
-        digest.update(f"{array.dtype} {array.shape} ".encode())
-        plain_bytes = not array.dtype.hasobject
-        digest.update(np.ascontiguousarray(array).data if plain_bytes else repr(array.tolist()).encode())
-    return digest.hexdigest()[:16]
+
+    def described() -> Iterator[Any]:
+        for part in _unpacked(parts):
+            try:
+                array = np.asarray(part)
+            except (TypeError, ValueError):  # rows of different lengths, tensors elsewhere
+                array = np.array([repr(row) for row in part])
+            yield f"{array.dtype} {array.shape} "
+            yield repr(array.tolist()) if array.dtype.hasobject else array
+
+    return fingerprint(described())
