@@ -51,7 +51,7 @@ model = Model
 def project(tmp_path, monkeypatch):
     """A project with labels, and a model that does what is wished for in a file."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path]))
-    monkeypatch.setattr("askwell.project.retraining.FAILED_PAUSE", 1.0)
+    monkeypatch.setattr("askwell.project.training.FAILED_PAUSE", 1.0)
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "odd.py").write_text(MODEL)
@@ -190,7 +190,7 @@ def test_the_process_ends_with_its_parent(project):
     label(project, range(6))
     wish(project, "hang")
     child = subprocess.Popen(
-        [sys.executable, "-m", "askwell.project.retraining", str(project.folder), "600"], stdin=subprocess.PIPE
+        [sys.executable, "-m", "askwell.project.training", str(project.folder), "600"], stdin=subprocess.PIPE
     )
     soon(lambda: bool(said(project)))
     assert child.poll() is None
