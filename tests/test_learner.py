@@ -12,6 +12,7 @@ import pytest
 from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
 from sklearn.ensemble import RandomForestClassifier
+from store.conftest import postgres_schema, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 import askwell
 import askwell.testing

@@ -192,7 +192,7 @@ def test_what_is_no_folder_is_refused_and_nothing_written(tmp_path):
 SCRIPT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {around!r}]
 from test_simulate import simulated
 
 def stop(done, total, latest):
@@ -212,7 +212,11 @@ def test_a_simulation_that_was_stopped_goes_on_bit_for_bit(sign, processes, know
     folder = tmp_path / "runs"
     script = tmp_path / "script.py"
     tests = str(Path(__file__).parent)
-    script.write_text(SCRIPT.format(tests=tests, folder=str(folder), processes=processes, sign=int(sign)))
+    script.write_text(
+        SCRIPT.format(
+            tests=tests, around=str(Path(tests).parent), folder=str(folder), processes=processes, sign=int(sign)
+        )
+    )
     parent = subprocess.run([sys.executable, str(script)], stderr=subprocess.PIPE, text=True, check=False)
     words = parent.stderr
     assert parent.returncode != 0

@@ -1,4 +1,4 @@
-"""R2: what a loss of power leaves. The journal is cut at any byte, or the files are copied in the middle of a write."""
+"""R2: what a loss of power leaves: a write that is half done, or files that are copied in the middle of one."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from askwell.seeds import rng_for
@@ -44,41 +44,54 @@ def records(start, stop):
     ]
 
 
-@contextmanager
-def reading(path):
-    """While somebody reads, what is appended stays in the journal."""
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("BEGIN")
-        other.execute("SELECT count(*) FROM record").fetchone()
-        yield
+def torn(path, rows):
+    """(database, journal) in the middle of a transaction of SQLite's: pages are written, and not committed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA cache_size = 2")  # so that pages are written before the end
+        writer.execute("PRAGMA cache_spill = 1")
+        writer.execute("BEGIN IMMEDIATE")
+        (last,) = writer.execute("SELECT max(seq) FROM record").fetchone()
+        for n in range(rows):
+            values = (last + 1 + n, f"torn {n}", "x" * 900)
+            writer.execute("INSERT INTO record VALUES (?, ?, 'main', 'label', '1', ?, '', 0.0, 0)", values)
+        found = path.read_bytes(), path.with_name(path.name + "-journal").read_bytes()
+        writer.execute("ROLLBACK")
+        return found
 
 
 # ---- cuts ----
 
 
 def cut(place, cuts, figures, *, seed):
-    """The journal ends anywhere; behind the cut there is nothing, or zeros, or noise, or what stood there before."""
-    path, ends, truth = place / "labels.db", {0}, []
-    with SqliteStore(path) as store, reading(path):
+    """The power goes off in the middle of a write: the journal is not whole on the disk and the database untouched, or
+    the journal is whole and any pages of the database are the new ones; behind it nothing, or zeros, or noise."""
+    path, truth = place / "labels.db", []
+    with SqliteStore(path) as store:
         for size in SIZES * 6:
             truth += store.append(records(len(truth), len(truth) + size))
-            ends.add(len(truth))
-        database, journal = path.read_bytes(), (place / "labels.db-wal").read_bytes()
-    rng, faults, lengths = rng_for(seed, 0, "cuts"), [], Counter()
+    whole = path.read_bytes()
+    states = [torn(path, rows) for rows in (1, 5, 60, 300)]
+    rng, faults = rng_for(seed, 0, "cuts"), []
     for number in range(cuts):
-        at = int(rng.integers(len(journal) + 1))
-        length = int(rng.integers(len(journal) - at + 1))
-        behind = (b"", bytes(length), rng.bytes(length), rng.bytes(min(length, 512)) + journal[at + 512 :])[number % 4]
+        database, journal = states[number % 4]
         copy = place / "copy"
         copy.mkdir()
+        if number % 8 < 4:
+            at = int(rng.integers(len(journal) + 1))
+            behind = (b"", bytes(1000), rng.bytes(1000))[number % 3]
+            database, journal = whole, journal[:at] + behind
+        else:
+            database = b"".join(
+                (database if rng.random() < 0.5 else whole.ljust(len(database), b"\0"))[page : page + 4096]
+                for page in range(0, len(database), 4096)
+            )
         (copy / "labels.db").write_bytes(database)
-        (copy / "labels.db-wal").write_bytes(journal[:at] + behind)
+        (copy / "labels.db-journal").write_bytes(journal)
         found, fault = _prefix(copy / "labels.db", truth)
-        if fault or found not in ends:
-            faults.append(f"cut {number} at byte {at}: {fault or f'{found} records, the middle of a call'}")
-        lengths[found] += 1
+        if fault or found != len(truth):
+            faults.append(f"cut {number}: {fault or f'{found} records of {len(truth)}'}")
         shutil.rmtree(copy)
-    figures |= {"cuts": cuts, "of a journal of bytes": len(journal), "different prefixes": len(lengths)}
+    figures |= {"cuts": cuts, "of journals of bytes": [len(journal) for _, journal in states]}
     return faults
 
 
@@ -131,7 +144,7 @@ def copied(place, copies, figures, *, seed):
                 told = line.recv()
             copy = place / "copy"
             copy.mkdir()
-            for ending in ("", "-wal"):
+            for ending in ("", "-journal"):
                 with suppress(FileNotFoundError):
                     shutil.copy(path.with_name(path.name + ending), copy)
             if still:

@@ -6,12 +6,12 @@ import sys
 import uuid
 from collections import Counter
 
-from store.test_files import harmed
+from store.test_sqlite import harmed
 
 from askwell.project import open_project
 from askwell.seeds import rng_for
 from soak import Found, folder
-from soak.cuts import reading
+from soak.cuts import torn
 from soak.lives import Nursery
 from soak.people import CLASSES, Visitor, free_port, made
 
@@ -45,17 +45,17 @@ def run(share, *, seed=0):
 
 
 def labelled(place, nursery):
-    """(a project with labels in its database and more in its journal, how many are in the database)."""
+    """(a project whose database is in the middle of a write, with the journal that takes it back; its labels)."""
     project = made(place, items=LABELS + 50)
     with open_project(project) as opened:
-        session, early = opened.session(), LABELS // 2
-        for number in range(early):
-            session.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
-        with reading(project / "labels.db"):  # from here on it stays in the journal
-            for number in range(early, LABELS):
-                session.answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
-        shutil.copytree(project, place / "left by a kill", ignore=shutil.ignore_patterns("*-shm", "*-sessions"))
-    return place / "left by a kill", early
+        for number in range(LABELS):
+            opened.session().answer("ada", f"mail {number}", CLASSES[number % 3], key=uuid.uuid4().hex)
+    left = place / "left by a kill"
+    shutil.copytree(project, left)
+    database, journal = torn(project / "labels.db", 60)
+    (left / "labels.db").write_bytes(database)
+    (left / "labels.db-journal").write_bytes(journal)
+    return left, LABELS
 
 
 def _files(copy):
@@ -66,7 +66,7 @@ def _files(copy):
 
 def _damage(copy, harm, number, rng):
     """Do it; what was done, in a word."""
-    database, journal = copy / "labels.db", copy / "labels.db-wal"
+    database, journal = copy / "labels.db", copy / "labels.db-journal"
     if harm in ("database", "both"):
         database.write_bytes(harmed(database.read_bytes(), rng))
     if harm in ("journal", "both"):

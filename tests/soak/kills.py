@@ -10,10 +10,8 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from askwell.store.locks import file_lock, held
-
 from askwell.store import open_store
-from askwell.store.sqlite import SqliteStore
+from askwell.store.sqlite import SqliteStore, nobody_has
 from soak import Found, folder
 from soak.lives import Nursery
 from soak.people import Crowd, audit, free_port, made, records_of
@@ -95,10 +93,14 @@ def stored(project, server):
         return records_of(project)
     path = project / "labels.db"
     with tempfile.TemporaryDirectory() as name:
-        with held(file_lock(path.with_name("labels.db-lock"))):  # a trainer may outlive its server for a moment
-            for ending in ("", "-wal"):
-                if path.with_name(path.name + ending).exists():
-                    shutil.copy(path.with_name(path.name + ending), name)
+        for _ in range(400):
+            with nobody_has(path) as alone:
+                for ending in ("", "-journal") if alone else ():
+                    if path.with_name(path.name + ending).exists():
+                        shutil.copy(path.with_name(path.name + ending), name)
+            if alone:
+                break
+            time.sleep(0.02)  # a trainer may outlive its server for a moment
         with closing(sqlite3.connect(Path(name, "labels.db"))) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         with SqliteStore(Path(name, "labels.db")) as store:

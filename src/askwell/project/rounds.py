@@ -407,7 +407,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ValueError | ImportError) and said:
         return said
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, each {frames[-1].lineno})" if frames else ""
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"The model could not be trained: {type(error).__name__}{f': {said}' if said else ''}{place}."
 
 
