@@ -6,16 +6,21 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mails import write_mails
 from PIL import Image
+from pyarrow import parquet
 
 from askwell.data import encoded, open_items, read_table
 from askwell.project import Project, init_project, open_project
 from askwell.project import features as room
+from askwell.project.backup import backup_project, restore_project
+from askwell.project.exchange import export_labels
 from askwell.project.features import Pairing, is_file, kept_features, make_features, vectors_of
+from askwell.project.predicting import open_input, predict_items
 from askwell.project.rounds import train_round
 from askwell.seeds import rng_for
 
@@ -490,3 +495,112 @@ def test_a_project_of_before_gets_a_pairing_with_a_note(request, monkeypatch):
     first, _ = features_by_id(place)
     pool(place, [f"m{i}" for i in range(39, -1, -1)])
     assert features_by_id(place)[0] == first
+
+
+# ---- pools in files ----
+
+
+def files(folder, *, vectors=False):
+    """Two Parquet files of 30 rows: a number, a category, a text, a label; and vectors."""
+    folder.mkdir()
+    rng = rng_for(0, 0, "files")
+    for number in range(2):
+        rows = range(30 * number, 30 * number + 30)
+        columns = {
+            "key": [f"k{row}" for row in rows],
+            "x": [row / 2 for row in rows],
+            "y": ["ab"[row % 2] for row in rows],
+        }
+        columns |= {"price": [1 + row % 4 for row in rows], "town": ["Oslo" if row % 3 else "Rome" for row in rows]}
+        columns |= {"text": [f"a message about the topic {row}" for row in rows]}
+        if vectors:
+            flat = pa.array(rng.normal(size=120).astype(np.float32) + 5)
+            columns["v"] = pa.FixedSizeListArray.from_arrays(flat, 4)
+        parquet.write_table(pa.table(columns), folder / f"{number}.parquet", row_group_size=8)
+    return folder
+
+
+def test_a_pool_in_files_has_the_columns_of_one_in_memory(tmp_path):
+    opened = open_items(files(tmp_path / "big"), id="key", kind="table")
+    whole = open_items(tmp_path / "big" / "1.parquet", id="key", kind="table")
+    for wanted, columns in (("columns", ("x", "town")), (["town"], ("town",))):
+        found = make_features(opened, whole, wanted, drop=["y", "text", "price"], folder=tmp_path)
+        assert (found.columns, found.alike, found.pool.shape[0]) == (columns, False, 60)
+        same = make_features(whole, None, wanted, drop=["y", "text", "price"], folder=tmp_path)
+        np.testing.assert_array_equal(found.pool[30:], same.pool)
+        np.testing.assert_array_equal(found.targets, same.pool)
+        np.testing.assert_array_equal(found.encode(whole, None), same.pool)
+        np.testing.assert_array_equal(
+            make_features(opened, opened, wanted, drop=["y", "text", "price"], folder=tmp_path).targets[:],
+            found.pool[:],
+        )
+    assert "left out: text" in make_features(opened, None, "columns", drop=[], folder=tmp_path).note
+
+
+def test_embeddings_are_a_column_of_the_files_in_one_unit(tmp_path):
+    opened = open_items(files(tmp_path / "big", vectors=True), id="key", kind="table")
+    found = make_features(opened, opened, "embeddings:v", drop=["y"], folder=tmp_path)
+    assert (found.pool.shape, found.alike, found.columns) == ((60, 4), True, ("v",))
+    x = found.pool[:]
+    np.testing.assert_allclose([x.mean(), np.square(x).mean()], [0, 1], atol=1e-5)
+    np.testing.assert_array_equal(found.targets[:], x)
+    raw = np.concatenate(
+        [np.stack(parquet.read_table(tmp_path / "big" / f"{k}.parquet")["v"].to_pylist()) for k in (0, 1)]
+    )
+    np.testing.assert_allclose(x, (raw - raw.mean(0)) / np.sqrt(np.square(raw - raw.mean(0)).mean()), atol=1e-5)
+    (tmp_path / "new.jsonl").write_text(
+        "".join(json.dumps({"key": str(n), "v": row}) + "\n" for n, row in enumerate(raw[:3].tolist()))
+    )
+    np.testing.assert_allclose(found.encode(open_items(tmp_path / "new.jsonl", kind="table"), None), x[:3], atol=1e-5)
+
+
+@pytest.mark.parametrize(("wanted", "said"), [
+    ("text", "'text' are not made of a pool in files .* one file"),
+    ("embeddings:v.npy", "Give embeddings as a column of its files"),
+    (["text"], "'text' of .* has no column|has no column that can be used|cannot be used"),
+    (["y"], "'y' is the column of labels"),
+    (["tetx"], "has no column 'tetx'. Did you mean 'text'"),
+])  # fmt: skip
+def test_what_a_pool_in_files_cannot_have(tmp_path, wanted, said):
+    opened = open_items(files(tmp_path / "big"), id="key", show="text")
+    assert (opened.kind, opened.show("k31").text) == ("text", "a message about the topic 31")
+    with pytest.raises(ValueError, match=said):
+        make_features(opened, None, wanted, drop=["y"], folder=tmp_path)
+
+
+def test_targets_in_files_need_a_pool_in_files(tmp_path):
+    opened = open_items(files(tmp_path / "big"), id="key", kind="table")
+    whole = open_items(tmp_path / "big" / "1.parquet", id="key", kind="table")
+    with pytest.raises(ValueError, match="give the targets as one file"):
+        make_features(whole, opened, "columns", drop=[], folder=tmp_path)
+
+
+def test_a_project_in_files_from_init_to_backup(tmp_path):
+    """Labels and costs of columns, training, predictions, export with items, and a backup that is restored."""
+    files(tmp_path / "big")
+    pool = tmp_path / "big" / "*.parquet"
+    options = {"id": "key", "label": "y", "show": ["town", "text"], "features": ["town"]}
+    with pytest.raises(ValueError, match=r"0\.parquet:1: the cost column 'x' must hold a number above zero"):
+        init_project(tmp_path / "q", pool=pool, cost="x", **options)
+    with init_project(tmp_path / "p", pool=pool, cost="price", **options) as project:
+        assert project.settings.pool == str(pool)
+        assert (len(project.items), project.settings.classes) == (60, ("a", "b"))
+        assert project.costs().tolist() == [1.0 + row % 4 for row in range(60)]
+        train_round(project)
+        assert "failed" not in project.session().progress().rounds[-1]
+        assert export_labels(project, tmp_path / "out.jsonl", with_item=True) == 60
+        last = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])
+        assert (last["id"], last["town"], last["text"]) == ("k59", "Oslo", "a message about the topic 59")
+        predicted = predict_items(project, "pool")
+        assert (predicted.ids, predicted.probs.shape) == (project.items.ids, (60, 2))
+        some = open_input(project, tmp_path / "big" / "[1].parquet")
+        np.testing.assert_array_equal(predict_items(project, some).probs, predicted.probs[30:])
+        with pytest.raises(ValueError, match="belongs to the project"):
+            project.check_output(tmp_path / "big" / "1.parquet")
+        backup = backup_project(project, path=tmp_path / "b.zip")
+        assert not backup.notes
+    restored = restore_project(tmp_path / "b.zip", tmp_path / "r")
+    assert (restored.data, restored.notes) == (("data/pool/*.parquet",), ())
+    with open_project(tmp_path / "r") as project:
+        assert project.items.show("k59", whole=True).cells == (("town", "Oslo"), ("text", last["text"]))
+        assert len(project.session().labels()) == 60

@@ -200,21 +200,13 @@ def _by_arrow(data: bytes, form: Form, width: int, first: int = 1) -> tuple[list
         return None
     if quoted and (form.spaced or not _is_regular(data, form.delimiter)):
         return None
-    columns = _parsed(data, form, width, quoted, skip_empty=False)
-    if columns is None:
-        return None
-    if not _has_empty_rows(columns):
-        return columns, range(first, len(columns[0]) + first)
-    columns = _parsed(data, form, width, quoted, skip_empty=True)
+    columns = _parsed(data, form, width, quoted)
     numbers = None if columns is None else _row_numbers(data, len(columns[0]), first)
     return None if columns is None or numbers is None else (columns, numbers)
 
 
-def _parsed(data: bytes, form: Form, width: int, quoted: bool, *, skip_empty: bool) -> list[Any] | None:
-    """The cells of each column, in so many columns in every row; None if Arrow refuses.
-
-    An empty line is a row of empty cells, or none if they are to be skipped.
-    """
+def _parsed(data: bytes, form: Form, width: int, quoted: bool) -> list[Any] | None:
+    """The cells of each column, in so many columns in every row; None if Arrow refuses. An empty line is no row."""
     from pyarrow import ArrowException, BufferReader, compute, csv
 
     names = [*map(str, range(width))]
@@ -226,26 +218,12 @@ def _parsed(data: bytes, form: Form, width: int, quoted: bool, *, skip_empty: bo
                 delimiter=form.delimiter,
                 quote_char=quoted and '"',
                 newlines_in_values=quoted,
-                ignore_empty_lines=skip_empty,
             ),
             csv.ConvertOptions(column_types=dict.fromkeys(names, _kind(data)), strings_can_be_null=False),
         )
     except ArrowException:
         return None
     return [compute.utf8_ltrim(each, " ") if form.spaced else each for each in table.columns]
-
-
-def _has_empty_rows(columns: Sequence[Any]) -> bool:
-    """Whether a row has nothing in it, as an empty line has not (nor has one of delimiters only)."""
-    from pyarrow import compute
-
-    empty: Any = None
-    for cells in columns:
-        here = compute.equal(compute.binary_length(cells), 0)
-        empty = here if empty is None else compute.and_(empty, here)
-        if not compute.any(empty).as_py():
-            return False
-    return True
 
 
 def _kind(data: bytes) -> Any:

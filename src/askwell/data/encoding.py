@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "Encoded",
     "Encoder",
     "Feature",
+    "TableEncoding",
     "check_finite",
     "encoded",
     "fit_texts",
@@ -30,6 +32,7 @@ __all__ = [
     "is_prose",
     "is_wordy",
     "matrix",
+    "table_encoding",
 ]
 
 MOST_LEVELS = 50  # of a category; the rarer ones share a column
@@ -306,6 +309,70 @@ def is_wordy(values: Values, *, words: float) -> bool:
         return False
     texts = {value for value in values if value is not None}
     return len(texts) > FEW_TEXTS and sum(len(text.split()) for text in texts) >= words * len(texts)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableEncoding:
+    """How a table becomes numbers, its texts included: `encode(table)` is `[n, d]` of any with these `columns`."""
+
+    encode: Callable[[Table], np.ndarray]
+    columns: tuple[str, ...]
+    texts: tuple[str, ...]  # those of them that are encoded by their words
+    notes: list[str]
+
+
+def table_encoding(
+    table: Table,
+    learnt_from: Sequence[Table],
+    *,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    words: float = PROSE,
+) -> TableEncoding:
+    """Columns as `encoded` has them by the whole `table`, and prose by its words, learnt from the tables `learnt_from`.
+
+    Where there are no other inputs, texts of so many `words` are prose too.
+
+    >>> columns = {"text": [f"a message about topic {i}" for i in range(30)], "n": np.arange(30) % 7}
+    >>> table = Table("a.csv", columns, range(30))
+    >>> table_encoding(table, [table]).encode(table).shape
+    (30, 30)
+    """
+    for name in drop:
+        table.column(name)
+    names = [name for name in table.columns if name not in drop] if columns is None else columns
+    texts = [name for name in names if is_prose(table.columns[name])]
+    rest = [name for name in names if name not in texts]
+    numbers: Encoded | None = None
+    try:
+        if rest or not texts:
+            numbers = encoded(table, columns=None if columns is None else rest, drop=[*drop, *texts])
+    except ValueError:
+        texts = texts or [name for name in rest if is_wordy(table.columns[name], words=words)]
+        if columns is not None or not texts:
+            raise
+    encoders = [] if numbers is None else [numbers.encode]
+    notes = [] if numbers is None else numbers.note.splitlines()
+    for name in texts:
+        encoder, note = fit_texts(*(_filled_texts(each, name) for each in learnt_from))
+        encoders.append(partial(_encoded_texts, name, encoder))
+        notes.append(f"{name}: {note}")
+    used = {*texts, *(feature.column for feature in (numbers.features if numbers else ()))}
+    return TableEncoding(
+        lambda other: np.concatenate([each(other) for each in encoders], axis=1),
+        tuple(name for name in table.columns if name in used),
+        tuple(texts),
+        notes,
+    )
+
+
+def _filled_texts(table: Table, name: str) -> list[str]:
+    return [text or "" for text in as_texts(table, name)]
+
+
+def _encoded_texts(name: str, encoder: Encoder, table: Table) -> np.ndarray:
+    return np.asarray(encoder(_filled_texts(table, name)), np.float32)
 
 
 def fit_texts(*parts: Sequence[str]) -> tuple[Encoder, str]:

@@ -3,16 +3,15 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from askwell.data.csv import read_csv
-from askwell.data.encoding import Encoded, Encoder, encoded, fit_texts, in_one_unit, is_prose, is_wordy
+from askwell.data.encoding import in_one_unit, table_encoding
 from askwell.data.parquet import read_parquet
 from askwell.data.table import Column, Table, joined, label_column, numbers_column, some_rows, texts_column
 
@@ -276,79 +275,38 @@ def labelled(
     ids = list(table.ids if table.ids is not None else table.numbers)
     held = np.zeros(table.rows, bool) if test else _held_out(labels, 0.3 if test_share is None else test_share, rng)
     pool, wanted = some_rows(table, np.flatnonzero(~held)), None if targets is None else read(targets)
-    inputs = _inputs(
-        table, [label, *(name for name in drop if name != id)], [pool] if wanted is None else [pool, wanted]
-    )
+    learnt_from = [pool] if wanted is None else [pool, wanted]
+    inputs = table_encoding(table, learnt_from, drop=[label, *(name for name in drop if name != id)], words=2)
+    encode, alike = inputs.encode, inputs.columns == inputs.texts
+    if alike:  # parts of one thing, in one unit, as in a project
+        in_unit = in_one_unit(np.concatenate([encode(each) for each in learnt_from]))
+        encode = lambda other: in_unit(inputs.encode(other))  # noqa: E731
     note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.notes]
     if test is None:
-        judged = inputs.encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
+        judged = encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
         note.append(f"test set: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
     else:
         other = read(test)
         labels, theirs = _alike((table, labels), (other, label_column(other, label)), label)
-        judged = inputs.encode(other), theirs
+        judged = encode(other), theirs
         note.append(f"test set: the {other.rows:,} rows of {other.source}")
     aim = None
     if wanted is None:
         note.append("targets: drawn from the rows that can be asked about")
     else:
-        aim = inputs.encode(wanted)
+        aim = encode(wanted)
         note.append(f"targets: the {wanted.rows:,} rows of {wanted.source}")
     asked = np.flatnonzero(~held).tolist()
     return Labelled(
-        inputs.encode(pool),
+        encode(pool),
         [labels[row] for row in asked],
         [ids[row] for row in asked],
         judged,
         aim,
         "\n  ".join(note),
         inputs.texts,
-        inputs.alike,
+        alike,
     )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Inputs:
-    """How a table becomes numbers."""
-
-    encode: Callable[[Table], np.ndarray]
-    notes: list[str]
-    texts: tuple[str, ...]
-    alike: bool
-
-
-def _inputs(table: Table, drop: Sequence[str], read: Sequence[Table]) -> _Inputs:
-    """Columns as the whole table has them, and prose by its words, which are learnt from the tables of `read`.
-
-    Without other inputs, texts of two words are taken too; a row's texts are then in one unit, as in a project.
-    """
-    left = [name for name in table.columns if name not in drop]
-    prose = tuple(name for name in left if is_prose(table.columns[name]))
-    columns: Encoded | None = None
-    try:
-        columns = encoded(table, drop=[*drop, *prose])
-    except ValueError:
-        prose = prose or tuple(name for name in left if is_wordy(table.columns[name], words=2))
-        if not prose or any(name not in table.columns for name in drop):
-            raise
-    encoders, notes = [] if columns is None else [columns.encode], [] if columns is None else columns.note.splitlines()
-    for name in prose:
-        numbers, note = fit_texts(*(each.texts(name) for each in read))
-        encoders.append(partial(_encoded_texts, name, numbers))
-        notes.append(f"{name}: {note}")
-
-    def encode(other: Table) -> np.ndarray:
-        return np.concatenate([each(other) for each in encoders], axis=1)
-
-    if columns is not None:
-        return _Inputs(encode, notes, prose, alike=False)
-    in_unit = in_one_unit(np.concatenate([encode(each) for each in read]))
-    return _Inputs(lambda other: in_unit(encode(other)), notes, prose, alike=True)
-
-
-def _encoded_texts(name: str, numbers: Encoder, table: Table) -> np.ndarray:
-    return np.asarray(numbers(table.texts(name)), np.float32)
 
 
 def _alike(a: tuple[Table, list[Any]], b: tuple[Table, list[Any]], name: str) -> tuple[list[Any], list[Any]]:

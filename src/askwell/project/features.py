@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -25,11 +24,11 @@ import numpy as np
 
 from askwell.arrays import one_thread_each, spans
 from askwell.checks import fingerprint, write_file
-from askwell.data import Items, Rows, Table, encoded
+from askwell.data import Items, Rows, Table
 from askwell.data.dataset import Dataset
 from askwell.data.display import pixels
-from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, is_prose
-from askwell.data.table import cell_text, check_column, listed
+from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, table_encoding
+from askwell.data.table import check_column, listed
 
 __all__ = ["EMBEDDINGS", "Features", "Pairing", "is_file", "kept_features", "make_features", "vectors_of"]
 
@@ -166,47 +165,16 @@ def _from_columns(tables: Sequence[Table], names: list[str] | None, drop: Sequen
     asked = names if names is not None else [name for name in first.columns if name not in drop]
     for name in asked:
         _check_input(first.source, name, [*first.columns], drop)
-    prose = [name for name in asked if is_prose(first.columns[name])]
-    rest = [name for name in asked if name not in prose]
-    parts, notes, encoders, used = [], [], list[Callable[[Table], np.ndarray]](), [*prose]
-    if rest:
-        try:
-            found = encoded(first, columns=rest if names is not None else None, drop=[*_known(first, drop), *prose])
-        except ValueError:
-            if names is not None or not prose:
-                raise
-        else:
-            parts.append([found.x, *(found.encode(table) for table in tables[1:])])
-            notes.append(found.note)
-            encoders.append(found.encode)
-            used += [feature.column for feature in found.features]
-    for name in prose:
-        x, note, numbers = _from_texts([_column_texts(table, name) for table in tables])
-        cut = np.split(np.asarray(x, np.float32), np.cumsum([table.rows for table in tables])[:-1])
-        parts.append(cut)
-        notes.append(f"{name}: {note}")
-        encoders.append(partial(_encoded_texts, name, numbers))
-    joined = [np.concatenate([part[place] for part in parts], axis=1) for place in range(len(tables))]
-    columns = tuple(name for name in first.columns if name in used)
+    inputs = table_encoding(first, tables, columns=names, drop=[name for name in drop if name in first.columns])
+    pool, *targets = map(inputs.encode, tables)
 
     def encode(items: Items, _: Path | None) -> np.ndarray:
-        if not isinstance(table := items.table, Table):
-            raise ValueError(f"{items.source} has no columns, and the model needs {listed(columns)}. Give a table.")
-        return np.concatenate([each(table) for each in encoders], axis=1).astype(joined[0].dtype)
+        if not isinstance(items.table, Table):
+            needed = listed(inputs.columns)
+            raise ValueError(f"{items.source} has no columns, and the model needs {needed}. Give a table.")
+        return inputs.encode(items.table)
 
-    return Features(joined[0], joined[1] if len(joined) > 1 else None, "\n".join(notes), False, columns, encode)
-
-
-def _column_texts(table: Table, name: str) -> list[str]:
-    return [*map(cell_text, table.column(name))]
-
-
-def _encoded_texts(name: str, numbers: Callable[[Sequence[str]], np.ndarray], table: Table) -> np.ndarray:
-    return np.asarray(numbers(_column_texts(table, name)), np.float32)
-
-
-def _known(table: Table, drop: Sequence[str]) -> list[str]:
-    return [name for name in drop if name in table.columns]
+    return Features(pool, targets[0] if targets else None, "\n".join(inputs.notes), False, inputs.columns, encode)
 
 
 # ---- tables in files -----------------------------------------------------------------------------------------------

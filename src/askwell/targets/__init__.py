@@ -5,8 +5,17 @@ classes are as frequent as in use. Each of them is a `Targets`: something that g
 """
 
 from askwell.targets.prior import class_weights, effective_size, estimate_prior
-from askwell.targets.sampling import Inputs, Sample, Targets, as_targets, class_prior, from_pool, given, given_inputs
-from askwell.targets.summary import representatives
+from askwell.targets.sampling import (
+    Inputs,
+    Sample,
+    Targets,
+    as_targets,
+    class_prior,
+    from_pool,
+    given,
+    given_inputs,
+    representatives,
+)
 
 __all__ = [
     "Inputs",
