@@ -394,11 +394,14 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
 
 
 @kernel(**OPTIONS)
-def _above(numbers, position, threshold, line):
-    """Which of the WORD numbers from a position on are above a threshold, as bits; `line [WORD]`, bytes, is scratch."""
+def _above(numbers, position, threshold, line, eights):
+    """Which of the WORD numbers from a position on are above a threshold, as bits.
+
+    `line [WORD]`, bytes, is scratch, and `eights` is what it holds as numbers of eight bytes.
+    """
+    word = np.uint64(0)
     for i in range(WORD):
         line[i] = numbers[np.uint64(position) + np.uint64(i)] > threshold
-    eights, word = line.view(np.uint64), np.uint64(0)
     for i in range(WORD // 8):
         word |= ((eights[i] * FIRST_BITS) >> np.uint64(56)) << np.uint64(8 * i)
     return word
@@ -433,7 +436,7 @@ def sift(x, begin, inner, leaf, first, most, out):
     node, child, feature, threshold = inner
     (n, k), stride, digits, numbers = out.shape, x.shape[1], first.shape[0] - 1, x.reshape(x.size)
     reach, squares, line = np.empty(most, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
-    rows = out.reshape(out.size)
+    rows, eights = out.reshape(out.size), line.view(np.uint64)
     for start in range(0, n, WORD):
         count = min(WORD, n - start)
         for begun in range(0, k, WORD):
@@ -443,7 +446,9 @@ def sift(x, begin, inner, leaf, first, most, out):
                 reach[0] = ~np.uint64(0) >> np.uint64(WORD - count)
                 for i in range(first[0, tree], first[0, tree + 1]):
                     these = reach[node[i]]
-                    right = these & _above(numbers, np.intp(feature[i]) * stride + begin + start, threshold[i], line)
+                    right = these & _above(
+                        numbers, np.intp(feature[i]) * stride + begin + start, threshold[i], line, eights
+                    )
                     reach[child[i]], reach[child[i] + np.uint32(1)] = these ^ right, right
                 for b in range(digits):
                     these = np.uint64(0)
