@@ -20,7 +20,7 @@ from experiments.measures import MEASURES
 from experiments.results import Job, Results, Row
 from experiments.splits import MNIST, Problem, mnist_problem
 
-__all__ = ["ABLATION", "EXTRA_BASELINES", "STANDARD", "choice_for", "grid"]
+__all__ = ["ABLATION", "EXTRA_BASELINES", "OPTIONS", "STANDARD", "candidates", "choice_for", "grid", "net"]
 
 BUDGET = 300
 M = 100
