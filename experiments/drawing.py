@@ -7,7 +7,10 @@ from askwell.report.figures import dress, metric_name, score_name, scores_of, st
 from askwell.simulation.curves import Difference, Trace, curve, paired, summary
 from experiments.results import Results
 
-__all__ = ["ahead", "comparable", "curve_panels", "curve_table", "judged"]
+__all__ = ["above", "ahead", "comparable", "curve_panels", "curve_table", "judged", "measure_table"]
+
+LOSSES = ("log_loss",)  # metrics of which less is better
+LEVEL = 0.01  # a difference that is no larger is none to speak of
 
 
 def curve_panels(
@@ -83,30 +86,95 @@ def curve_table(results: Results, against: Sequence[tuple[str, str]], *, metric:
 
 
 def ahead(
-    results: Results, setting: str, a: str, b: str, *, of: Literal["area", "final"] = "area", margin: float = 0.0
+    results: Results,
+    setting: str,
+    a: str,
+    b: str,
+    *,
+    of: Literal["area", "final"] = "area",
+    margin: float = 0.0,
+    metric: str = "accuracy",
 ) -> Literal["ahead", "level", "behind", "unknown"]:
     """Where score `a` stands against `b`: "level" where the 95 % interval holds zero, "unknown" with one seed.
 
-    With a margin, against `b` less that margin: "ahead" means that no more than it is lost.
+    With a margin, against `b` less that margin: "ahead" means that no more than it is lost. Of a loss, less is ahead.
     """
-    traces = comparable(results.traces(setting))
-    gap = paired(traces, a, b, of=of)
+    return _standing(paired(comparable(results.traces(setting)), a, b, of=of, metric=metric), margin)
+
+
+def _standing(gap: Difference, margin: float = 0.0) -> Literal["ahead", "level", "behind", "unknown"]:
     if gap.runs < 2:
         return "unknown"
-    return "ahead" if gap.low > -margin else "behind" if gap.high < -margin else "level"
+    low, high = (-gap.high, -gap.low) if gap.metric in LOSSES else (gap.low, gap.high)
+    return "ahead" if low > -margin else "behind" if high < -margin else "level"
 
 
-def judged(claim: str, holds: Sequence[bool | None], places: Sequence[str]) -> str:
-    """A claim and what became of it in each place: True holds, False does not, None is not decided.
+def measure_table(results: Results, against: Sequence[tuple[str, str]], metrics: Sequence[str]) -> str:
+    """Markdown: the pairs' differences in area by each metric, with 95 % intervals, and which of the two is better."""
+    here = [metric for metric in metrics if metric in results.columns]
+    lines = [f"| setting | difference | {' | '.join(map(metric_name, here))} |", "|---|---|" + "---|" * len(here)]
+    for setting in results.names("setting"):
+        traces = comparable(results.traces(setting))
+        scores = scores_of(traces)
+        for a, b in against:
+            if a in scores and b in scores:
+                cells = [_cell(paired(traces, a, b, metric=metric)) for metric in here]
+                lines.append(f"| {setting} | {_shown(a)} - {_shown(b)} | {' | '.join(cells)} |")
+    marks = "**bold**: the first is better, *italic*: the second is, plain: no difference shown"
+    return "\n".join([f"Means over the curve by each measure, with 95 % intervals ({marks}):", "", *lines])
+
+
+def _cell(gap: Difference) -> str:
+    text = f"{gap.mean:+.3f}" if gap.runs < 2 else f"{gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+    mark = {"ahead": "**", "behind": "*"}.get(_standing(gap), "")
+    return f"{mark}{text}{mark}"
+
+
+def above(
+    results: Results,
+    claim: str,
+    a: str,
+    b: str,
+    *,
+    margin: float = 0.0,
+    matches: bool = False,
+    metric: str = "accuracy",
+) -> str:
+    """What became of the claim that score `a` is above `b`, or a margin below at most, in the settings that have both.
+
+    With `matches` level will do. Where the interval leaves it open, it is said how large a difference can be at most;
+    up to `LEVEL` that is an answer.
+    """
+    holds: dict[str, bool | str | None] = {}
+    for setting in results.names("setting"):
+        traces = comparable(results.traces(setting))
+        if {a, b} <= {*scores_of(traces)}:
+            gap = paired(traces, a, b, metric=metric)
+            most = max(-gap.low, gap.high)
+            small = f"no difference larger than {most:.3f} in"
+            open_ = True if matches else small if most <= LEVEL else f"not decided (at most {most:.3f} either way) in"
+            words = {"ahead": True, "level": open_, "behind": False, "unknown": None}
+            holds[setting] = words[_standing(gap, margin)]
+    return judged(claim, [*holds.values()], [*holds])
+
+
+def judged(claim: str, holds: Sequence[bool | str | None], places: Sequence[str]) -> str:
+    """A claim and what became of it in each place: True holds, False does not, None is not decided, or in these words.
 
     >>> print(judged("EPIG is above BALD", [True, None, False], ["Magic", "Satellite", "Vowel"]))
     **EPIG is above BALD**: holds in Magic; not decided in Satellite; does not hold in Vowel.
+    >>> print(judged("EPIG is above BALD", [True, "no difference larger than 0.01 in"], ["Magic", "Vowel"]))
+    **EPIG is above BALD**: holds in Magic; no difference larger than 0.01 in Vowel.
     """
-    words = {True: "holds in", None: "not decided in", False: "does not hold in"}
+    words: dict[bool | str | None, str] = {True: "holds in"}
+    words |= {each: each for each in holds if isinstance(each, str)} | {
+        None: "not decided in",
+        False: "does not hold in",
+    }
     parts = [
-        f"{text} {', '.join(place for place, each in zip(places, holds, strict=True) if each is value)}"
+        f"{text} {', '.join(place for place, each in zip(places, holds, strict=True) if each is value or each == text)}"
         for value, text in words.items()
-        if any(each is value for each in holds)
+        if any(each is value or each == text for each in holds)
     ]
     return f"**{claim}**: {'; '.join(parts)}."
 

@@ -68,4 +68,5 @@ def with_prior(probs: np.ndarray, prior: Sequence[float]) -> np.ndarray:
         if np.abs(mean - wanted).max() < CLOSE:
             break
         found = found * (wanted / np.maximum(mean, 1e-300))
-    return found / found.sum(axis=1, keepdims=True)
+    shares: np.ndarray = found / found.sum(axis=1, keepdims=True)
+    return shares

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from askwell.targets import class_prior
-from experiments.drawing import ahead, curve_panels, curve_table, judged
+from experiments.drawing import above, curve_panels, curve_table, measure_table
 from experiments.figure import Figure, Option, Setting, Terms
 from experiments.loop import Choice, Elsewhere, Uniform, acquire, gradient_badge
 from experiments.measures import MEASURES
 from experiments.results import Job, Results, Row
 from experiments.splits import MNIST, Problem, mnist_problem
 
-__all__ = ["ABLATION", "EXTRA_BASELINES", "STANDARD", "choice_for", "grid"]
+__all__ = ["ABLATION", "EXTRA_BASELINES", "OPTIONS", "STANDARD", "candidates", "choice_for", "grid", "net"]
 
 BUDGET = 300
 M = 100
@@ -111,43 +111,33 @@ def grid(initial: int, size: Callable[[int], int], budget: int) -> list[int]:
 
 def verdict_standard(results: Results) -> str:
     """EPIG against BALD and random."""
-    pairs = [("epig", "bald"), ("epig", "random")]
-    return f"{curve_table(results, pairs)}\n\n{_claim(results, STANDARD.claim, pairs)}"
+    return _verdict(results, [("epig", "bald"), ("epig", "random")], {"bald": "BALD", "random": "random"})
 
 
 def verdict_ablation(results: Results) -> str:
     """What is lost where less is known of the targets, and whether BALD is still beaten."""
     less = [score for score in (KNOWN_CLASSES, POOL_TARGETS) if score in results.names("score")]
-    parts = [curve_table(results, [(score, other) for score in less for other in ("epig", "bald")])]
+    pairs = [(score, other) for score in less for other in ("epig", "bald")]
+    parts = [curve_table(results, pairs)]
     for score in less:
         name = score.replace("epig", "EPIG")
         parts += [
-            _claim(results, f"{name}: less than {LITTLE} is lost", [(score, "epig")], margin=LITTLE),
-            _claim(results, f"{name}: above BALD", [(score, "bald")]),
+            above(results, f"{name}: less than {LITTLE} is lost", score, "epig", margin=LITTLE),
+            above(results, f"{name}: above BALD", score, "bald"),
         ]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, measure_table(results, pairs, MEASURES)])
 
 
 def verdict_extra(results: Results) -> str:
     """EPIG against entropy and BADGE."""
     pairs = [("epig", "entropy"), ("epig", "badge")]
-    named = {"entropy": "predictive entropy", "badge": "BADGE"}
-    claims = [_claim(results, f"EPIG is above {named[pair[1]]}", [pair]) for pair in pairs]
-    return "\n\n".join([curve_table(results, pairs), *claims])
+    return _verdict(results, pairs, {"entropy": "predictive entropy", "badge": "BADGE"})
 
 
-def _claim(results: Results, claim: str, pairs: Sequence[tuple[str, str]], *, margin: float = 0.0) -> str:
-    """What became of a claim in each pool: that the first of each pair is above the second, or a margin below at most.
-
-    It holds if the intervals of all pairs say so, does not if one says the contrary, and is not decided otherwise.
-    """
-    holds: dict[str, bool | None] = {}
-    for setting in results.names("setting"):
-        scores = results.where(setting=setting).names("score")
-        found = [ahead(results, setting, a, b, margin=margin) for a, b in pairs if a in scores and b in scores]
-        if found:
-            holds[setting] = False if "behind" in found else True if {*found} == {"ahead"} else None
-    return judged(claim, [*holds.values()], [*holds])
+def _verdict(results: Results, pairs: Sequence[tuple[str, str]], named: Mapping[str, str]) -> str:
+    """The table by accuracy, what became of the claim that the first of each pair is above the second, all measures."""
+    claims = [above(results, f"EPIG is above {named[b]}", a, b) for a, b in pairs]
+    return "\n\n".join([curve_table(results, pairs), *claims, measure_table(results, pairs, MEASURES)])
 
 
 def _settings(scores: Sequence[str], but: Mapping[str, Sequence[str]] | None = None) -> tuple[Setting, ...]:

@@ -30,6 +30,7 @@ FIGURES = {
     "mnist_ablation": "mnist:ABLATION",
     "mnist_extra_baselines": "mnist:EXTRA_BASELINES",
     "mnist_beyond": "beyond:FIGURE",
+    "batches": "batches:FIGURE",
     "example_gp": "example_gp:FIGURE",
     "tables": "tables:FIGURE",
     "start": "start:FIGURE",

@@ -11,17 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from askwell.report.figures import metric_name
-from experiments.drawing import ahead, curve_panels, curve_table, judged
+from experiments.drawing import above, ahead, curve_panels, curve_table, measure_table
 from experiments.figure import Figure, Option, Setting, Terms
 from experiments.loop import Choice, Uniform, acquire
 from experiments.measures import MEASURES
+from experiments.parbals import PartialLabels
 from experiments.results import Job, Results, Row
 from experiments.splits import UCI, Problem, uci_problem
 
 __all__ = ["FIGURE", "NETS"]
 
 SCORES = ("random", "bald", "epig")
-BATCHES = {"epig": "joint", "epig, power": "power", "epig, top": "top", "bald": "batchbald"}  # of several labels a step
+OTHER_BATCHES = ("epig, power", "epig, top", "epig, parbals")  # of EPIG; its own is the joint one
+BATCHES = {"epig": "joint", "epig, power": "power", "bald": "batchbald"}  # of several labels a step; others: top
+RANKS = ", ranks"  # a setting with this at its end: features as normal ranks
 BUDGET = 300
 M = 100  # targets, redrawn at each step from a set of them: the authors' code; the paper gives no number
 AT_ONCE = {"quick": 20, "standard": 10, "full": 1}  # labels per step of the net
@@ -31,19 +34,27 @@ INITIAL = {"Magic": 4, "Satellite": 12, "Vowel": 22}
 
 def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
     """One run."""
-    name, kind = job.setting.split(", ")
-    problem = uci_problem(name, job.seed)
+    name, kind = job.setting.removesuffix(RANKS).split(", ")
+    problem = uci_problem(name, job.seed, ranks=job.setting.endswith(RANKS))
     quick = terms.effort == "quick"
     size = 1 if kind == "forest" and not quick else 10 if kind == "forest" else AT_ONCE[terms.effort]
     return acquire(
         problem,
         forest() if kind == "forest" else net(problem, terms),
-        Choice(job.score.split(", ")[0], BATCHES.get(job.score, "top"), Uniform(problem.targets, M)),
+        choice_for(job.score, problem),
         seed=job.seed,
         budget=QUICK_BUDGET if quick else BUDGET,
         past=past,
         size=lambda known: size,
     )
+
+
+def choice_for(score: str, problem: Problem) -> Choice:
+    """What a name in these figures stands for."""
+    targets = Uniform(problem.targets, M)
+    if score == "epig, parbals":
+        return Choice("random", "top", None, own=PartialLabels(targets))
+    return Choice(score.split(", ")[0], BATCHES.get(score, "top"), targets)
 
 
 def forest() -> Any:
@@ -81,14 +92,13 @@ def draw(results: Results) -> Any:
 def verdict(results: Results) -> str:
     """The table, and whether EPIG at least matches BALD. Vowel's curves meet at the end, so areas are compared."""
     settings = results.names("setting")
-    found = {setting: ahead(results, setting, "epig", "bald") for setting in settings}
-    decided = {"ahead": True, "level": True, "behind": False, "unknown": None}
+    states = {setting: ahead(results, setting, "epig", "bald") for setting in settings}
     lines = [
-        judged(CLAIM, [decided[found[setting]] for setting in settings], settings),
+        above(results, CLAIM, "epig", "bald", matches=True),
         *(
-            f"EPIG is clearly {word} BALD in {', '.join(each for each in settings if found[each] == state)}."
+            f"EPIG is clearly {word} BALD in {', '.join(each for each in settings if states[each] == state)}."
             for state, word in (("ahead", "above"), ("behind", "below"))
-            if state in found.values()
+            if state in states.values()
         ),
     ]
     return "\n\n".join([curve_table(results, [("epig", "bald"), ("epig", "random")]), *lines])
@@ -96,9 +106,19 @@ def verdict(results: Results) -> str:
 
 def verdict_nets(results: Results) -> str:
     """The same for the nets, by each measure: EPIG against BALD and random, and its batches against each other."""
-    pairs = [("epig", "bald"), ("epig", "random"), ("epig, power", "epig"), ("epig, top", "epig")]
-    parts = (f"### {metric_name(metric)}\n\n{curve_table(results, pairs, metric=metric)}" for metric in MEASURES)
-    return "\n\n".join(parts)
+    pairs = [("epig", "bald"), ("epig", "random"), *((batch, "epig") for batch in OTHER_BATCHES)]
+    claims = [
+        above(
+            results,
+            f"EPIG outperforms or matches BALD, by {metric_name(metric)}",
+            "epig",
+            "bald",
+            matches=True,
+            metric=metric,
+        )
+        for metric in MEASURES
+    ]
+    return "\n\n".join([curve_table(results, pairs), *claims, measure_table(results, pairs, MEASURES)])
 
 
 def _steps(name: str, kind: str) -> dict[str, int]:
@@ -136,8 +156,9 @@ NETS = Figure(
     name="uci_nets",
     content="the same with the network alone, 20 seeds, EPIG's batches, and measures beside accuracy",
     claim="EPIG outperforms or matches BALD with the network, by accuracy and by measures that no class prior sways",
-    settings=tuple(
-        Setting(f"{name}, net", (*SCORES, "epig, power", "epig, top"), SEEDS, _steps(name, "net")) for name in UCI
+    settings=(
+        *(Setting(f"{name}, net", (*SCORES, *OTHER_BATCHES), SEEDS, _steps(name, "net")) for name in UCI),
+        Setting(f"Magic, net{RANKS}", (*SCORES, "epig, power"), SEEDS, _steps("Magic", "net")),
     ),
     run=run,
     draw=curve_panels,

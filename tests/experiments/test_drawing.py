@@ -1,7 +1,7 @@
 import pytest
 
 from askwell.simulation.curves import Trace
-from experiments.drawing import ahead, comparable, curve_panels, curve_table
+from experiments.drawing import above, ahead, comparable, curve_panels, curve_table, measure_table
 from experiments.results import Results
 
 
@@ -30,6 +30,29 @@ def test_who_is_ahead(gaps, state):
 )
 def test_what_is_lost_may_be_less_than_a_margin(gaps, state):
     assert ahead(results(gaps), "Magic", "epig", "bald", margin=0.05) == state
+
+
+def test_what_is_open_has_a_size():
+    """Gaps of 0, 0.1, -0.1: mean 0, standard error 0.1 / sqrt(3), and t(0.975, 2) = 4.303."""
+    table = results((0.0, 0.0))
+    table.columns["accuracy"][table["score"] == "epig"] += [0, 0, 0.1, 0.1, -0.1, -0.1]
+    assert above(table, "A", "epig", "bald") == "**A**: not decided (at most 0.248 either way) in Magic."
+    table.columns["accuracy"][:] = 0.5 + (table["accuracy"] - 0.5) / 25
+    assert above(table, "A", "epig", "bald") == "**A**: no difference larger than 0.010 in Magic."
+    assert above(table, "A", "epig", "bald", matches=True) == "**A**: holds in Magic."
+    assert above(results((0.1, 0.0), seeds=1), "A", "epig", "bald") == "**A**: not decided in Magic."
+    assert above(results((-0.1, 0.001)), "A", "epig", "bald", matches=True) == "**A**: does not hold in Magic."
+
+
+def test_of_a_loss_less_is_better():
+    table = results((0.1, 0.001))
+    table.columns["log_loss"] = table["accuracy"]
+    assert ahead(table, "Magic", "epig", "bald", metric="log_loss") == "behind"
+    assert measure_table(table, [("epig", "bald")], ["accuracy", "auc", "log_loss"]).splitlines()[2:] == [
+        "| setting | difference | accuracy | log loss |",
+        "|---|---|---|---|",
+        "| Magic | EPIG - BALD | **+0.101 (+0.099 to +0.103)** | *+0.101 (+0.099 to +0.103)* |",
+    ]
 
 
 def test_one_seed_decides_nothing():

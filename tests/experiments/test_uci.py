@@ -101,14 +101,29 @@ def test_the_nets_alone_have_all_measures_and_share_their_runs():
         for labels in (4, 5)
     ]
     text = uci.verdict_nets(Results.of(("setting", "score", "seed", *uci.NETS.columns), table))
-    assert "### prior accuracy" in text
+    assert "outperforms or matches BALD, by prior accuracy**: holds in Magic, net, Vowel, net." in text
+    assert "outperforms or matches BALD, by log loss**: does not hold in Magic, net, Vowel, net." in text
+    assert "| Magic, net | EPIG - BALD | **+0.100" in text
     assert "- Magic, net: EPIG, power - EPIG = -0.100" in text
 
 
-@pytest.mark.parametrize("score", ["epig, power", "epig, top"])
+@pytest.mark.parametrize("score", uci.OTHER_BATCHES)
 def test_other_batches_of_the_net(score, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setitem(uci.AT_ONCE, "quick", 3)
     found = rows(Job("Vowel, net", score, 0), Terms("quick"), 2)
     assert [row["labels"] for row in found] == [22, 25]
     assert {*MEASURES} < {*found[0]}
+
+
+def test_features_as_ranks(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setitem(uci.AT_ONCE, "quick", 3)
+    setting = uci.NETS.settings[-1].name
+    assert setting == "Magic, net, ranks"
+    assert [row["labels"] for row in rows(Job(setting, "random", 0), Terms("quick"), 2)] == [4, 7]
+    raw, ranked = uci_problem("Magic", 0), uci_problem("Magic", 0, ranks=True)
+    assert (raw.y == ranked.y).all()
+    assert abs(ranked.x.std() - 1) < 0.02
+    for a, b in zip(raw.x.T, ranked.x.T, strict=True):
+        assert (b[a.argsort()] == sorted(b)).all()

@@ -25,7 +25,7 @@ from askwell.models import tensors  # noqa: E402
 from askwell.models.dropout import DropoutModel, gradient_embeddings  # noqa: E402
 from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, Pool, kept  # noqa: E402
 from askwell.models.networks import cnn, mlp  # noqa: E402
-from askwell.models.training import ModernTraining, PaperTraining, Task  # noqa: E402
+from askwell.models.training import ModernTraining, PaperTraining, TrainingTask  # noqa: E402
 from askwell.seeds import rng_for  # noqa: E402
 from askwell.testing import check_model  # noqa: E402
 
@@ -502,7 +502,7 @@ def test_restore_restores_exactly():
 
     data = (torch.ones(4, 1), torch.tensor([0, 1, 1, 1]))
     validation = (torch.ones(1, 1), torch.tensor([0]))
-    task = Task(net, lambda x: net(x).log_softmax(-1), predictive, *data, validation)
+    task = TrainingTask(net, lambda x: net(x).log_softmax(-1), predictive, *data, validation)
     PaperTraining(steps=6, validate_every=1).train(task, rng=rng_for(0, 0, "train"))
     assert torch.equal(net.weight, weights[2])
     assert not torch.equal(weights[2], weights[-1])

@@ -16,7 +16,7 @@ import numpy as np
 from askwell.arrays import Array
 from askwell.models.inputs import aligned, column_names
 from askwell.models.masks import LAYERS, Dropped
-from askwell.models.passes import Ask, Passes, passes, with_outputs
+from askwell.models.passes import Forward, Passes, passes, with_outputs
 from askwell.models.protocol import check_rng, class_codes
 from askwell.models.tensors import (
     Tensor,
@@ -31,7 +31,7 @@ from askwell.models.tensors import (
     seeded,
     torch,
 )
-from askwell.models.training import History, ModernTraining, Task, Training
+from askwell.models.training import History, ModernTraining, Training, TrainingTask
 
 __all__ = ["DropoutModel", "DropoutPosterior", "gradient_embeddings"]
 
@@ -129,14 +129,14 @@ class DropoutModel:
                 reset()
         return net
 
-    def _task(self, net: Any, data: tuple[Any, Tensor], checked: Any, classes: int) -> tuple[Passes, Task]:
-        ask = Ask(self.logits, self.output)
+    def _task(self, net: Any, data: tuple[Any, Tensor], checked: Any, classes: int) -> tuple[Passes, TrainingTask]:
+        forward = Forward(self.logits, self.output)
         x, codes = data
         two = rows(x, [0, min(1, len(codes) - 1)])
-        net, head = with_outputs(net, ask, two, classes)
-        ways = passes(net, head, ask, two)
+        net, head = with_outputs(net, forward, two, classes)
+        ways = passes(net, head, forward, two)
         net.train()
-        return ways, Task(net, lambda part: ask.log_probs(net, part), ways.predictive, x, codes, checked)
+        return ways, TrainingTask(net, lambda part: forward.log_probs(net, part), ways.predictive, x, codes, checked)
 
 
 @final

@@ -17,7 +17,7 @@ from askwell.arrays import keep_freed_memory, spans, threads
 from askwell.models.masks import Dropped, drop, fuse, once, same_weights, with_fixed_masks
 from askwell.models.tensors import Tensor, count, mapped, nn, one_thread, rows, torch
 
-__all__ = ["Ask", "Passes", "passes", "with_outputs"]
+__all__ = ["Forward", "Passes", "passes", "with_outputs"]
 
 PASS_BYTES = {"cpu": 1 << 22, "cuda": 1 << 28}  # of the largest output of a layer: on the CPU it stays in cache
 MOST_WORKERS = 16  # each holds a few such outputs
@@ -27,7 +27,7 @@ TOLERANCE = 1e-3  # of log-probabilities of the same draw by two ways
 
 @final
 @dataclass(frozen=True)
-class Ask:
+class Forward:
     """How to call a module, and what it answers."""
 
     logits: Callable[[Any, Any], Tensor] | None = None
@@ -56,7 +56,7 @@ class Passes:
     """A net with fixed masks, and how much of it goes through at once."""
 
     net: Any
-    ask: Ask
+    forward: Forward
     shared: bool  # what comes before the first dropout layer is computed once for all draws
     bfloat16: bool = False  # the net's weights are, and what goes through it is
     input_bytes: int = 1  # of the largest output of a layer before the first dropout, per input
@@ -68,7 +68,7 @@ class Passes:
             x = mapped(lambda part: part.bfloat16() if part.is_floating_point() else part, x)
         if not self.shared:
             x = mapped(lambda part: part.repeat_interleave(len(now.draws), 0), x)
-        return drop(lambda: self.ask.log_probs(self.net, x), now)
+        return drop(lambda: self.forward.log_probs(self.net, x), now)
 
     def chunks(self, n: int, draws: int, device: str) -> tuple[list[slice], list[range]]:
         """Which inputs to run at once, and which draws of them."""
@@ -77,7 +77,7 @@ class Passes:
         inputs = max(1, min(budget // (self.row_bytes * several), budget // self.input_bytes))
         return list(spans(n, inputs)), [range(part.start, part.stop) for part in spans(draws, several)]
 
-    def each(self, work: "Work", n: int, draws: int, device: str) -> list[Any]:
+    def each(self, work: "ChunkWork", n: int, draws: int, device: str) -> list[Any]:
         """What `work(passes, inputs, draws)` gives for all inputs, chunk by chunk; on the CPU several at a time."""
         parts, several = self.chunks(n, draws, device)
         if torch.device(device).type != "cpu":
@@ -122,13 +122,13 @@ class Passes:
         return torch.cat(self.each(work, count(x), draws, str(device))) - math.log(draws)
 
 
-Work: TypeAlias = Callable[[Passes, slice, list[range]], Any]
+ChunkWork: TypeAlias = Callable[[Passes, slice, list[range]], Any]
 """What is done with a chunk: the passes to run, which inputs, and the draws that go through together."""
 
 
-def passes(net: Any, head: Any, ask: Ask, two: Any) -> Passes:
+def passes(net: Any, head: Any, forward: Forward, two: Any) -> Passes:
     """The fastest way that gives what the plain way gives on two inputs; follows the net through its training."""
-    slow = Passes(with_fixed_masks(net, head=head), ask, shared=False)
+    slow = Passes(with_fixed_masks(net, head=head), forward, shared=False)
     now = Dropped(2, range(3), 0)
     wanted = slow.run(two, now)
     if not now.calls:
@@ -140,7 +140,7 @@ def passes(net: Any, head: Any, ask: Ask, two: Any) -> Passes:
             "Layers that want [time, batch, features] take batch_first=True."
         )
     fast = fuse(with_fixed_masks(net, head=head))
-    fused = Passes(once(fast) if ask.logits is None else fast, ask, shared=True)
+    fused = Passes(once(fast) if forward.logits is None else fast, forward, shared=True)
     ways = (way for way in (fused, replace(slow, shared=True)) if _agrees(way, two, wanted))
     return _measured(next(ways, slow), two)
 
@@ -171,32 +171,32 @@ def _measured(way: Passes, two: Any) -> Passes:
     return replace(way, input_bytes=largest[2] // 2 + 1, row_bytes=largest[6] // 6 + 1)
 
 
-def with_outputs(net: Any, ask: Ask, two: Any, classes: int) -> tuple[Any, Any]:
+def with_outputs(net: Any, forward: Forward, two: Any, classes: int) -> tuple[Any, Any]:
     """(the net with one output per class, its last linear layer or None); a last layer of another width is replaced."""
-    out, head = _last_linear(net, ask, two)
+    out, head = _last_linear(net, forward, two)
     if out.shape[1] != classes and head is not None:
         new = nn.Linear(head.in_features, classes, bias=head.bias is not None).to(head.weight.device)
         for parent in net.modules():
             parent._modules.update({name: new for name, layer in parent._modules.items() if layer is head})
-        out, head = _last_linear(net, ask, two)
+        out, head = _last_linear(net, forward, two)
     if out.shape[1] != classes:
         raise ValueError(
             f"module must give one number per class, {classes}, but it gives {out.shape[1]}. Pass a function from the "
             "number of classes to a module instead."
         )
-    if ask.output == "logits" and bool((out >= 0).all()) and _close(out.sum(1), torch.ones_like(out[:, 0])):
+    if forward.output == "logits" and bool((out >= 0).all()) and _close(out.sum(1), torch.ones_like(out[:, 0])):
         raise ValueError('module must give logits, but it seems to end in a softmax. Pass output="probs".')
     return net, head
 
 
-def _last_linear(net: Any, ask: Ask, two: Any) -> tuple[Tensor, Any]:
+def _last_linear(net: Any, forward: Forward, two: Any) -> tuple[Tensor, Any]:
     """The net's output for two inputs, and the linear layer that made it, perhaps but for a softmax."""
     met: list[tuple[Any, Any]] = []
     hooks = [layer.register_forward_hook(lambda layer, _, out: met.append((layer, out))) for layer in net.modules()]
     net.eval()
     try:
         with torch.no_grad():
-            out = ask.raw(net, two)
+            out = forward.raw(net, two)
     except (RuntimeError, TypeError, IndexError) as fault:
         shapes = mapped(lambda part: tuple(part.shape), two)
         raise ValueError(

@@ -1,6 +1,6 @@
 """How a network learns from a few labels: the paper's way, and a much cheaper one.
 
-A `Training` is given a `Task` (the net, and functions of it) and changes the net's parameters. It gives back the
+A `Training` is given a `TrainingTask` (the net, and functions of it), changes the net's parameters and gives back the
 validation losses it saw, as (step, negative log-likelihood) pairs.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 
 from askwell.models.tensors import Tensor, count, nn, rows, torch
 
-__all__ = ["History", "ModernTraining", "PaperTraining", "Task", "Training"]
+__all__ = ["History", "ModernTraining", "PaperTraining", "Training", "TrainingTask"]
 
 History = tuple[tuple[int, float], ...]
 
 
 @final
 @dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """What a training is given: n labelled inputs and a net."""
 
     net: Any
@@ -45,7 +45,7 @@ class Task:
 class Training(Protocol):
     """What can train a net."""
 
-    def train(self, task: Task, *, rng: np.random.Generator) -> History:
+    def train(self, task: TrainingTask, *, rng: np.random.Generator) -> History:
         """Change the parameters of `task.net`; torch's global generators are seeded when this is called."""
 
 
@@ -68,7 +68,7 @@ class PaperTraining:
     samples: int = 100  # draws of a validation
     restore: bool = True
 
-    def train(self, task: Task, *, rng: np.random.Generator) -> History:
+    def train(self, task: TrainingTask, *, rng: np.random.Generator) -> History:
         """Step until `patience` steps have brought nothing better."""
         task = _with_validation(task, rng)
         optimiser = torch.optim.SGD(task.net.parameters(), self.learning_rate, weight_decay=self.weight_decay)
@@ -101,7 +101,7 @@ class ModernTraining:
     samples: int = 100  # draws of a validation
     bfloat16: bool = False
 
-    def train(self, task: Task, *, rng: np.random.Generator) -> History:
+    def train(self, task: TrainingTask, *, rng: np.random.Generator) -> History:
         """All steps; the best weights if there is a validation set, otherwise the last."""
         parameters = [part for part in task.net.parameters() if part.requires_grad]
         fused = all(part.device.type in ("cpu", "cuda") for part in parameters)  # one call a step for all parameters
@@ -131,7 +131,7 @@ class ModernTraining:
 class _Best:
     """The best validation so far, and its weights."""
 
-    def __init__(self, task: Task, samples: int, restore: bool) -> None:
+    def __init__(self, task: TrainingTask, samples: int, restore: bool) -> None:
         self.task, self.samples, self.restore = task, samples, restore
         self.seen: list[tuple[int, float]] = []
         self.step, self.loss = 0, math.inf
@@ -167,7 +167,7 @@ def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[Any]:
             yield torch.from_numpy(part)
 
 
-def _with_validation(task: Task, rng: np.random.Generator) -> Task:
+def _with_validation(task: TrainingTask, rng: np.random.Generator) -> TrainingTask:
     """The task, with one label in five held out if it has no validation set."""
     if task.validation is not None:
         return task
@@ -180,4 +180,4 @@ def _with_validation(task: Task, rng: np.random.Generator) -> Task:
             "validation=(x, y), or train with ModernTraining, which needs none."
         )
     validation = (rows(task.x, held), task.codes[held])
-    return Task(task.net, task.log_probs, task.predictive, rows(task.x, rest), task.codes[rest], validation)
+    return TrainingTask(task.net, task.log_probs, task.predictive, rows(task.x, rest), task.codes[rest], validation)
