@@ -45,10 +45,10 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         )
     },
     "PIL": {"data/display.py", "report/page.py"},
-    "fastapi": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("app", "api", "pages", "service"))},
+    "fastapi": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("app", "api", "service"))},
     "httpx": {"bridge/client.py"},
     "itsdangerous": {"web/security.py"},
-    "jinja2": {"report/page.py", "web/pages.py", "web/view.py"},
+    "jinja2": {"report/page.py", "web/app.py", "web/view.py"},
     "pydantic": {"bridge/ml_backend.py", *(f"web/{name}.py" for name in ("api", "service", "view"))},
     "uvicorn": {"cli/serve.py", "web/connections.py"},
     "matplotlib": {"report/figures.py"},

@@ -295,8 +295,8 @@ def test_pictures_are_sent_in_pieces(gallery, pictures):
     response = gallery.get("/api/picture", params={"item": "a.png"})
     assert response.headers["content-length"] == "40000000"
     assert response.content == (pictures / "a.png").read_bytes()
-    pieces = [len(piece) for piece in api._pieces((pictures / "a.png").open("rb"), 200_000)]
-    assert pieces == [api.PIECE] * 3 + [200_000 - 3 * api.PIECE]
+    pieces = [len(piece) for piece in api._chunks((pictures / "a.png").open("rb"), 200_000)]
+    assert pieces == [api.CHUNK] * 3 + [200_000 - 3 * api.CHUNK]
 
 
 def test_pictures_by_item(gallery, pictures):

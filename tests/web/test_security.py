@@ -12,7 +12,8 @@ import pytest
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.routing import Mount
 
-from askwell.web import api, create_app, pages
+from askwell.web import api, create_app
+from askwell.web import app as html
 from askwell.web.security import HEADERS, LARGEST_BODY, Sessions, Tries, check_hosts, refused
 
 HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -244,7 +245,7 @@ def test_openapi_knows_every_route(app):
     """Two routers, and the static files; nothing else answers."""
     mounts = [route for route in app.routes if isinstance(route, Mount)]
     assert [mount.path for mount in mounts] == ["/static"]
-    routes = [route for room in (api, pages) for route in room.router.routes]
+    routes = [route for room in (api, html) for route in room.router.routes]
     assert len(app.routes) - 1 in (2, len(routes))  # FastAPI 0.115 copies a router's routes, later ones keep the router
     served = {(method, route.path) for route in routes for method in route.methods}
     assert served == set(operations(app))

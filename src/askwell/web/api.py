@@ -1,17 +1,18 @@
 """The JSON routes: what the page's scripts talk to, and any program that labels. Nothing changes by GET."""
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from askwell.data import ShownImage
 from askwell.session import Answer, Assignment, Receipt, Rules, Session
 from askwell.session.rules import Changes
+from askwell.session.state import Outcome
 from askwell.web.service import Here, Name, Service, Who, conflicts, line, refusals
 from askwell.web.view import Card, Viewer
 
@@ -19,13 +20,32 @@ __all__ = ["changed_rules", "router"]
 
 MOST_TASKS = 20  # that one person may hold through this page
 MOST_CLASSES = 500
-PIECE = 64 * 1024  # bytes of a picture that are sent at once
-
-Key: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
-Lease: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
-Item: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
-Label: TypeAlias = Annotated[str, line(100)]
+CHUNK = 64 * 1024  # bytes of a picture that are sent at once
 MOST = 2**53  # whole numbers that every client of JSON can say
+
+RequestKey: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
+LeaseToken: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
+LeaseTokens: TypeAlias = Annotated[list[LeaseToken], Field(max_length=2 * MOST_TASKS)]
+ItemId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+ClassName: TypeAlias = Annotated[str, line(100)]
+
+
+def _whole(value: Any) -> Any:
+    """In JSON 4.0 is the number 4."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _text(value: Any) -> Any:
+    """A label that is a number or a boolean is sent as text."""
+    return None if value is None else str(value)
+
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole)]
+LabelText: TypeAlias = Annotated[str | None, BeforeValidator(_text)]
+Kind: TypeAlias = Literal["label", "skip"]
+
+
+# ---- what is sent to the server ------------------------------------------------------------------------------------
 
 
 class Sent(BaseModel):
@@ -41,25 +61,75 @@ class SignIn(Sent):
     token: Annotated[str, Field(max_length=200)] = ""
 
 
-class Person(BaseModel):
-    """Who is signed in."""
-
-    who: str
-
-
-def _whole(value: Any) -> Any:
-    """In JSON 4.0 is the number 4."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole)]
-
-
-class Ask(Sent):
+class NextItems(Sent):
     """How many items to hold, those held already included; and leases to give back first, for better items."""
 
     size: Annotated[int, Field(ge=1, le=MOST_TASKS), BeforeValidator(_whole)] = 1
-    instead: Annotated[list[Lease], Field(max_length=2 * MOST_TASKS)] = []
+    instead: LeaseTokens = []
+
+
+class HeldLeases(Sent):
+    """Leases by their tokens."""
+
+    tokens: LeaseTokens
+
+
+class NewLabel(Sent):
+    """An answer. `key` is made by the client: the same request again is the same answer."""
+
+    key: RequestKey
+    item: ItemId
+    label: ClassName
+    token: LeaseToken | None = None
+    seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
+    rules: Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_whole)] | None = Field(
+        default=None,
+        description="`version` of the rules that the person saw: the label means the class that had this name then",
+    )
+
+
+class NewSkip(Sent):
+    """An item that this person does not label, and why."""
+
+    key: RequestKey
+    item: ItemId
+    reason: Annotated[str, line(300)]
+    token: LeaseToken | None = None
+
+
+class Undo(Sent):
+    """Take the last answer back."""
+
+    key: RequestKey
+
+
+class Renaming(Sent):
+    """A class's name, and its new one."""
+
+    old: ClassName
+    new: ClassName
+
+
+class RulesChange(Sent):
+    """What is to change; what is not named stays. Classes can be removed while no label uses them."""
+
+    classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES)] | None = Field(
+        default=None, description="the whole list, in order; or name only what is added, removed, renamed"
+    )
+    add: Annotated[list[ClassName], Field(max_length=50)] = []
+    rename: Annotated[list[Renaming], Field(max_length=50)] = []
+    remove: Annotated[list[ClassName], Field(max_length=50)] = []
+    budget: Count | None = Field(default=None, description="labels of all people together; null: no end")
+    labels_per_item: Count = Field(default=1, description="by different people")
+
+
+# ---- what the server answers: the session's records, and cards of items --------------------------------------------
+
+
+class SignedIn(BaseModel):
+    """Who is signed in."""
+
+    who: str
 
 
 class Reason(BaseModel):
@@ -91,39 +161,10 @@ class Questions(BaseModel):
     round: int | None = Field(description="of the model that ranked them; null before the first")
 
 
-class Leases(Sent):
-    """Leases by their tokens."""
-
-    tokens: Annotated[list[Lease], Field(max_length=2 * MOST_TASKS)]
-
-
-class Held(BaseModel):
+class StillHeld(BaseModel):
     """Those that are still held."""
 
     held: list[str]
-
-
-class Labelled(Sent):
-    """An answer. `key` is made by the client: the same request again is the same answer."""
-
-    key: Key
-    item: Item
-    label: Label
-    token: Lease | None = None
-    seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None = None
-    rules: Annotated[int, Field(ge=0, le=MOST), BeforeValidator(_whole)] | None = Field(
-        default=None,
-        description="`version` of the rules that the person saw: the label means the class that had this name then",
-    )
-
-
-class Skipped(Sent):
-    """An item that this person does not label, and why."""
-
-    key: Key
-    item: Item
-    reason: Annotated[str, line(300)]
-    token: Lease | None = None
 
 
 class Stored(BaseModel):
@@ -131,20 +172,25 @@ class Stored(BaseModel):
 
     key: str
     item: str
-    kept: Literal["counted", "extra", "late", "again"]
+    kept: Outcome
     labels: int
     needed: int
-    corrects: str | None = Field(description="the person's own label before, which this one takes the place of")
+    corrects: LabelText = Field(description="the person's own label before, which this one takes the place of")
     round: int | None = Field(description="of the model that ranks the items now: if it is new, ask for other items")
 
 
-class Given(BaseModel):
-    """An answer of the person that is in force, with what was shown in a line. `at` is in unix seconds."""
+class TakenBack(BaseModel):
+    """What was taken back."""
 
     item: str
-    kind: Literal["label", "skip"]
-    label: str | None
+    kind: Kind
+    label: LabelText
     reason: str
+
+
+class OwnAnswer(TakenBack):
+    """An answer of the person that is in force, with what was shown in a line. `at` is in unix seconds."""
+
     at: float
     seq: int = Field(description="for `before`")
     text: str
@@ -152,35 +198,20 @@ class Given(BaseModel):
     there: bool = Field(description="whether the item is still in the pool")
 
 
-class Answers(BaseModel):
+class OwnAnswers(BaseModel):
     """Answers, newest first."""
 
-    answers: list[Given]
+    answers: list[OwnAnswer]
     more: bool = Field(description="whether there are older ones")
 
 
-class Shown(BaseModel):
+class ItemCard(BaseModel):
     """An item as it is shown, and the person's own label for it."""
 
     item: str
     card: Card
     labels: int = Field(description="labels it has by others")
-    label: str | None
-
-
-class Undo(Sent):
-    """Take the last answer back."""
-
-    key: Key
-
-
-class TakenBack(BaseModel):
-    """What was taken back."""
-
-    item: str
-    kind: Literal["label", "skip"]
-    label: str | None
-    reason: str
+    label: LabelText
 
 
 class Undid(BaseModel):
@@ -201,27 +232,7 @@ class RulesNow(BaseModel):
     version: int = Field(description="send it with answers")
 
 
-class Renaming(Sent):
-    """A class's name, and its new one."""
-
-    old: Label
-    new: Label
-
-
-class RulesChange(Sent):
-    """What is to change; what is not named stays. Classes can be removed while no label uses them."""
-
-    classes: Annotated[list[Label], Field(max_length=MOST_CLASSES)] | None = Field(
-        default=None, description="the whole list, in order; or name only what is added, removed, renamed"
-    )
-    add: Annotated[list[Label], Field(max_length=50)] = []
-    rename: Annotated[list[Renaming], Field(max_length=50)] = []
-    remove: Annotated[list[Label], Field(max_length=50)] = []
-    budget: Count | None = Field(default=None, description="labels of all people together; null: no end")
-    labels_per_item: Count = Field(default=1, description="by different people")
-
-
-class Progressing(BaseModel):
+class ProgressNow(BaseModel):
     """Where the project stands: the fields of `askwell.session.Progress`, and what the trainer is doing."""
 
     model_config = ConfigDict(extra="allow")
@@ -232,47 +243,49 @@ class Progressing(BaseModel):
     status: dict[str, Any]
 
 
+# ---- routes --------------------------------------------------------------------------------------------------------
+
 router = APIRouter(prefix="/api")
 
 
 @router.post("/sign-in", responses=refusals(400, 401, 422, 429), summary="Sign in")
-def sign_in(request: Request, response: Response, here: Here, sent: SignIn) -> Person:
+def sign_in(request: Request, response: Response, here: Here, sent: SignIn) -> SignedIn:
     """Answers with a cookie that all other routes ask for."""
     here.sign_in(request, response, sent.name, sent.token)
-    return Person(who=sent.name)
+    return SignedIn(who=sent.name)
 
 
 @router.post("/next", responses=refusals(400, 401, 422, 503), summary="Items to label")
-def next_items(here: Here, who: Who, sent: Ask) -> Questions:
+def next_items(here: Here, who: Who, sent: NextItems) -> Questions:
     """Lease items: first those the person holds already, then new ones, the most informative first."""
     if sent.instead:
         here.session.release(who, sent.instead)
     tasks = here.session.next(who, size=sent.size)
-    closed = _closed(here, who, tasks)
+    closed = None if tasks else here.session.closed(who=who)
     return Questions(tasks=[_question(here, task) for task in tasks], closed=closed, round=here.session.round)
 
 
 @router.post("/renew", responses=refusals(400, 401, 422, 503), summary="Still there")
-def renew(here: Here, who: Who, sent: Leases) -> Held:
+def renew(here: Here, who: Who, sent: HeldLeases) -> StillHeld:
     """Keep leases that are in use. Answers with those that are still held."""
-    return Held(held=here.session.renew(who, sent.tokens))
+    return StillHeld(held=here.session.renew(who, sent.tokens))
 
 
 @router.post("/release", status_code=204, responses=refusals(400, 401, 422, 503), summary="Give items back")
-def release(here: Here, who: Who, sent: Leases) -> None:
+def release(here: Here, who: Who, sent: HeldLeases) -> None:
     """Somebody else may have them at once."""
     here.session.release(who, sent.tokens)
 
 
-@router.post("/answers", responses=refusals(400, 401, 404, 409, 422, 503), summary="Label an item")
-def answer(here: Here, who: Who, sent: Labelled) -> Stored:
+@router.post(
+    "/answers", response_model=Stored, responses=refusals(400, 401, 404, 409, 422, 503), summary="Label an item"
+)
+def answer(here: Here, who: Who, sent: NewLabel) -> Receipt:
     """Stored before it is acknowledged. Send it again with the same key until it is."""
-    item = _known(here, sent.item)
+    item = _in_pool(here, sent.item)
     with conflicts():
-        return _stored(
-            here.session.answer(
-                who, item, sent.label, key=sent.key, token=sent.token, seconds=sent.seconds, rules=sent.rules
-            )
+        return here.session.answer(
+            who, item, sent.label, key=sent.key, token=sent.token, seconds=sent.seconds, rules=sent.rules
         )
 
 
@@ -283,33 +296,33 @@ def answers(
     *,
     before: Annotated[int, Query(ge=0, le=MOST)] = MOST,
     size: Annotated[int, Query(ge=1, le=100)] = 50,
-) -> Answers:
+) -> OwnAnswers:
     """Those in force, newest first; `before` is the `seq` of one: older ones. A second answer corrects the first."""
-    found = here.session.latest(who, size=size + 1, before=before)
-    return Answers(answers=[_given(here.pool, said) for said in found[:size]], more=len(found) > size)
+    latest = here.session.latest(who, size=size + 1, before=before)
+    return OwnAnswers(answers=[_own(here.pool, answer) for answer in latest[:size]], more=len(latest) > size)
 
 
 @router.post("/given", responses=refusals(400, 401, 422, 503), summary="Whose tokens these are")
-def given(here: Here, who: Who, sent: Leases) -> Held:
+def given(here: Here, who: Who, sent: HeldLeases) -> StillHeld:
     """Those of the tokens that this project ever gave to the person: so a browser knows which answers are for it."""
-    return Held(held=here.session.gave(who, sent.tokens))
+    return StillHeld(held=here.session.gave(who, sent.tokens))
 
 
 @router.get("/item", responses=refusals(401, 404, 422, 503), summary="An item, to look at it again")
-def item(here: Here, who: Who, *, item: Annotated[Item, Query()]) -> Shown:
-    """Nothing is leased: answering it corrects what one has said."""
-    found = here.session.labels().get(_known(here, item))
-    votes = {} if found is None else dict(found.votes)
+def item(here: Here, who: Who, *, item: Annotated[ItemId, Query()]) -> ItemCard:
+    """Nothing is leased: answering it corrects one's own answer."""
+    consensus = here.session.labels().get(_in_pool(here, item))
+    votes = {} if consensus is None else dict(consensus.votes)
     mine = votes.pop(who, None)
-    return Shown(item=item, card=here.pool.card(item), labels=len(votes), label=None if mine is None else str(mine))
+    return ItemCard(item=item, card=here.pool.card(item), labels=len(votes), label=mine)
 
 
-@router.post("/skips", responses=refusals(400, 401, 404, 409, 422, 503), summary="Skip an item")
-def skip(here: Here, who: Who, sent: Skipped) -> Stored:
+@router.post("/skips", response_model=Stored, responses=refusals(400, 401, 404, 409, 422, 503), summary="Skip an item")
+def skip(here: Here, who: Who, sent: NewSkip) -> Receipt:
     """The person is not asked about it again; others may be."""
-    item = _known(here, sent.item)
+    item = _in_pool(here, sent.item)
     with conflicts():
-        return _stored(here.session.skip(who, item, sent.reason, key=sent.key, token=sent.token))
+        return here.session.skip(who, item, sent.reason, key=sent.key, token=sent.token)
 
 
 @router.post("/undo", responses=refusals(400, 401, 409, 422, 503), summary="Take the last answer back")
@@ -319,19 +332,23 @@ def undo(here: Here, who: Who, sent: Undo) -> Undid:
         undone = here.session.undo(who, key=sent.key)
     if undone is None:
         return Undid(undone=None, task=None)
-    was, label = undone.answer, undone.answer.label
-    taken = TakenBack(item=was.item, kind=was.kind, label=None if label is None else str(label), reason=was.reason)
+    taken = TakenBack.model_validate(undone.answer, from_attributes=True)
     return Undid(undone=taken, task=_question(here, undone.task) if undone.task else None)
 
 
-@router.get("/rules", responses=refusals(401, 503), summary="The classes and the other rules")
-def rules(here: Here, who: Who) -> RulesNow:
+@router.get("/rules", response_model=RulesNow, responses=refusals(401, 503), summary="The classes and the other rules")
+def rules(here: Here, who: Who) -> Rules:
     """As they are now."""
-    return _rules(here.session.rules)
+    return here.session.rules
 
 
-@router.patch("/rules", responses=refusals(400, 401, 409, 422, 503), summary="Change classes, budget, labels per item")
-def change_rules(here: Here, who: Who, sent: RulesChange) -> RulesNow:
+@router.patch(
+    "/rules",
+    response_model=RulesNow,
+    responses=refusals(400, 401, 409, 422, 503),
+    summary="Change classes, budget, labels per item",
+)
+def change_rules(here: Here, who: Who, sent: RulesChange) -> Rules:
     """For everybody. A renamed class keeps its labels; one that labels use cannot be removed."""
     changes: Changes = {"added": sent.add, "removed": sent.remove}
     changes["renamed"] = {name.old: name.new for name in sent.rename}
@@ -342,13 +359,13 @@ def change_rules(here: Here, who: Who, sent: RulesChange) -> RulesNow:
     if "labels_per_item" in sent.model_fields_set:
         changes["labels_per_item"] = sent.labels_per_item
     with conflicts():
-        return _rules(changed_rules(here.session, who, changes))
+        return changed_rules(here.session, who, changes)
 
 
 @router.get("/progress", responses=refusals(401, 503), summary="How it goes")
-def progress(here: Here, who: Who) -> Progressing:
+def progress(here: Here, who: Who) -> ProgressNow:
     """Counts, pace, people, the rounds of the model with their estimates, agreement, advice."""
-    return Progressing(**_jsonable(here.session.progress()), status=_jsonable(here.live.status()))
+    return ProgressNow(**jsonable_encoder(here.session.progress()), status=jsonable_encoder(here.live.status()))
 
 
 @router.get(
@@ -358,13 +375,17 @@ def progress(here: Here, who: Who) -> Progressing:
     summary="A picture, by its item",
 )
 def picture(
-    here: Here, who: Who, *, item: Annotated[Item, Query()], of: Annotated[Literal["pool", "targets"], Query()] = "pool"
+    here: Here,
+    who: Who,
+    *,
+    item: Annotated[ItemId, Query()],
+    of: Annotated[Literal["pool", "targets"], Query()] = "pool",
 ) -> Response:
     """Only what the project's items name is ever read; a path is not a name."""
     file, kind = _picture(here.pool if of == "pool" else here.targets, item)
     size = os.fstat(file.fileno()).st_size
     headers = {"Cache-Control": "private, max-age=3600", "Content-Length": str(size)}
-    return StreamingResponse(_pieces(file, size), media_type=kind, headers=headers)
+    return StreamingResponse(_chunks(file, size), media_type=kind, headers=headers)
 
 
 @router.get("/openapi.json", responses=refusals(401), summary="This documentation")
@@ -376,11 +397,7 @@ def documentation(request: Request, who: Who) -> JSONResponse:
 # ---- between the session's records and what is sent ----------------------------------------------------------------
 
 
-def _closed(here: Service, who: str, tasks: list[Assignment]) -> str | None:
-    return None if tasks else here.session.closed(who=who)
-
-
-def _known(here: Service, item: str) -> str:
+def _in_pool(here: Service, item: str) -> str:
     if item not in here.pool.items:
         raise HTTPException(404, f"There is no item {item[:80]!r} in the pool.")
     return item
@@ -412,45 +429,21 @@ def _reason(targets: Viewer | None, target: str, nats: float) -> Reason:
     return Reason(target=target, nats=nats, text=text, picture=picture)
 
 
-def _given(pool: Viewer, said: Answer) -> Given:
-    there = said.item in pool.items
-    text, picture = pool.brief(said.item) if there else ("", None)
-    label = None if said.label is None else str(said.label)
-    return Given(
-        item=said.item,
-        kind=said.kind,
-        label=label,
-        reason=said.reason,
-        at=said.at,
-        seq=said.seq,
-        text=text,
-        picture=picture,
-        there=there,
-    )
+def _own(pool: Viewer, answer: Answer) -> OwnAnswer:
+    there = answer.item in pool.items
+    text, picture = pool.brief(answer.item) if there else ("", None)
+    return OwnAnswer(
+        **TakenBack.model_validate(answer, from_attributes=True).model_dump(),
+        at=answer.at, seq=answer.seq, text=text, picture=picture, there=there,
+    )  # fmt: skip
 
 
-def _stored(receipt: Receipt) -> Stored:
-    found = asdict(receipt)
-    return Stored(**found | {"corrects": None if receipt.corrects is None else str(receipt.corrects)})
-
-
-def _rules(rules: Rules) -> RulesNow:
-    return RulesNow(
-        classes=list(rules.classes),
-        labels_per_item=rules.labels_per_item,
-        most_labels=rules.most_labels,
-        lease_seconds=rules.lease_seconds,
-        budget=rules.budget,
-        version=rules.version,
-    )
-
-
-def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """A file of that size, piece by piece: no picture is ever in memory whole."""
+def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """A file of that size, chunk by chunk: no picture is ever in memory whole."""
     with file:
-        while size > 0 and (piece := file.read(min(size, PIECE))):
-            size -= len(piece)
-            yield piece
+        while size > 0 and (chunk := file.read(min(size, CHUNK))):
+            size -= len(chunk)
+            yield chunk
 
 
 def _picture(viewer: Viewer | None, item: str) -> tuple[BinaryIO, str]:
@@ -463,14 +456,3 @@ def _picture(viewer: Viewer | None, item: str) -> tuple[BinaryIO, str]:
         return shown.path.open("rb"), shown.media_type
     except (ValueError, OSError):
         raise HTTPException(404, f"There is no picture of {item[:80]!r}.") from None
-
-
-def _jsonable(value: Any) -> Any:
-    """What JSON can say: labels that are no text become texts where they are names."""
-    if is_dataclass(value):
-        return {part.name: _jsonable(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(inner) for inner in value]
-    return value

@@ -1,20 +1,32 @@
-"""The labelling page as an application: everything passed in, nothing registered anywhere."""
+"""The labelling page as an application: everything passed in, nothing registered anywhere.
 
+```
+browser: main.js -> outbox.js -> server.js     (a label waits in the browser until the server has it)
+                                     |
+            Guard (security) -> api.answer -> Session.answer -> store
+                                     |
+            api.next_items -> Session.next -> Viewer.card (view) -> stage.js
+```
+"""
+
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Form, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from askwell.session import Session
+from askwell.session.rules import Changes
 from askwell.store import StoreError
-from askwell.web import api, pages
-from askwell.web.live import Live
+from askwell.web import api
 from askwell.web.security import Guard, Sessions, check_hosts
-from askwell.web.service import Service
+from askwell.web.service import Here, Live, Name, Service, Who, line, refusals
 from askwell.web.view import Shows, Viewer
 
 __all__ = ["create_app"]
@@ -25,6 +37,12 @@ All routes but those that sign in ask for the session cookie that signing in giv
 client: send a request again, with the same key, until it is acknowledged, and it counts once. What is acknowledged is
 on the server's disk.
 """
+
+HERE = Path(__file__).parent
+PAGES = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+PAGES.trim_blocks = PAGES.lstrip_blocks = True
+
+router = APIRouter(default_response_class=HTMLResponse)
 
 
 def create_app(
@@ -73,19 +91,135 @@ def create_app(
     for failure in (StoreError, OSError):
         app.add_exception_handler(failure, _no_store)
     app.include_router(api.router)
-    app.include_router(pages.router)
-    app.mount("/static", StaticFiles(directory=pages.HERE / "static"), name="static")
+    app.include_router(router)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     return app
 
 
-async def _invalid(request: Request, fault: Exception) -> JSONResponse:
-    """What is wrong, by its place; the value itself is not sent back, since it may be no text at all."""
-    assert isinstance(fault, RequestValidationError)
-    words = [f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in fault.errors()]
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """What is wrong, by field; the value itself is not sent back, since it may be no text at all."""
+    assert isinstance(error, RequestValidationError)
+    words = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()]
     text = "; ".join(words[:5]).encode("utf-8", "replace").decode()
     return JSONResponse({"detail": text or "The request is not valid."}, status_code=422)
 
 
-async def _no_store(request: Request, fault: Exception) -> JSONResponse:
+async def _no_store(request: Request, error: Exception) -> JSONResponse:
     """Nothing was acknowledged, so the page keeps what it has and tries again."""
-    return JSONResponse({"detail": f"Not saved: {fault}"}, status_code=503, headers={"Retry-After": "2"})
+    return JSONResponse({"detail": f"Not saved: {error}"}, status_code=503, headers={"Retry-After": "2"})
+
+
+# ---- the HTML: the sign-in form, the labelling page, and the two parts of it that the server draws anew --------------
+
+
+@router.get("/", responses=refusals(401, 503, drawn={401}), summary="The labelling page, or the door to it")
+def page(request: Request, here: Here) -> HTMLResponse:
+    """Without a session this is the form to sign in, with status 401."""
+    who = here.visitor(request)
+    if who is None:
+        return _door(here, 401)
+    needs_token = here.sessions.needs_token
+    return _drawn("label.html", title=here.title, who=who, project=here.session.project, needs_token=needs_token)
+
+
+@router.post(
+    "/sign-in",
+    status_code=303,
+    responses=refusals(400, 401, 422, 429, drawn={401, 429}),
+    response_class=RedirectResponse,
+    summary="Sign in by a form",
+)
+def sign_in(
+    request: Request, here: Here, *, name: Annotated[Name, Form()], token: Annotated[str, Form(max_length=200)] = ""
+) -> Response:
+    """Leads to the page, or back to the form with what is wrong."""
+    response = RedirectResponse("/", status_code=303)
+    try:
+        here.sign_in(request, response, name, token)
+    except HTTPException as error:
+        refused = _door(here, error.status_code, name=name, wrong=error.detail)
+        refused.headers.update(error.headers or {})
+        return refused
+    return response
+
+
+@router.post("/sign-out", status_code=303, responses=refusals(401), response_class=RedirectResponse, summary="Sign out")
+def sign_out(request: Request, here: Here, who: Who) -> RedirectResponse:
+    """Leads to the door."""
+    response = RedirectResponse("/", status_code=303)
+    here.sign_out(request, response)
+    return response
+
+
+@router.get(
+    "/panel",
+    responses={204: {"description": "As you have it."}, **refusals(401, 422, 503)},
+    summary="Progress, curve, people, advice",
+)
+def panel(here: Here, who: Who, *, seen: Annotated[str, Query(max_length=64)] = "") -> Response:
+    """A part of the page; empty if it is what was `seen` already, so that nothing moves without need."""
+    now = here.live.panel()
+    curve = json.dumps({"metric": now.metric, "points": now.points})
+    body = PAGES.get_template("panel.html").render(panel=now, progress=now.progress, who=who, curve=curve)
+    mark = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
+    if mark == seen:
+        return Response(status_code=204)
+    return HTMLResponse(f'{body}<input type="hidden" id="seen" name="seen" value="{mark}">')
+
+
+@router.get("/classes", responses=refusals(401, 503), summary="The list of classes, to edit")
+def classes(here: Here, who: Who) -> HTMLResponse:
+    """A part of the page."""
+    return _class_list(here)
+
+
+@router.post("/classes", responses=refusals(400, 401, 422, 503), summary="Add, rename or remove a class")
+def change_classes(
+    here: Here,
+    who: Who,
+    *,
+    new: Annotated[str, Form(), line(100, empty=True)] = "",
+    old: Annotated[str, Form(), line(100, empty=True)] = "",
+    remove: Annotated[str, Form(), line(100, empty=True)] = "",
+) -> HTMLResponse:
+    """Without `old` the class is added. What cannot be done is shown above the list."""
+    if remove:
+        return _changed(here, who, {"removed": [remove]})
+    return _changed(here, who, {"renamed": {old: new}} if old else {"added": [new]})
+
+
+@router.post("/limits", responses=refusals(400, 401, 422, 503), summary="Change the budget and the labels per item")
+def change_limits(
+    here: Here,
+    who: Who,
+    *,
+    labels_per_item: Annotated[int, Form(ge=1, le=100)],
+    budget: Annotated[str, Form(pattern=r"^[0-9]{0,9}$")] = "",
+) -> HTMLResponse:
+    """An empty budget has no end. What cannot be done is shown above the list."""
+    return _changed(here, who, {"budget": int(budget) if budget else None, "labels_per_item": labels_per_item})
+
+
+# ---- drawing -------------------------------------------------------------------------------------------------------
+
+
+def _drawn(template: str, status: int = 200, **words: Any) -> HTMLResponse:
+    return HTMLResponse(PAGES.get_template(template).render(words), status_code=status)
+
+
+def _door(here: Service, status: int, *, name: str = "", wrong: str = "") -> HTMLResponse:
+    needs_token = here.sessions.needs_token
+    return _drawn("sign_in.html", status, title=here.title, needs_token=needs_token, name=name, wrong=wrong)
+
+
+def _changed(here: Service, who: str, changes: Changes) -> HTMLResponse:
+    try:
+        api.changed_rules(here.session, who, changes)
+    except ValueError as error:
+        return _class_list(here, wrong=str(error))
+    return _class_list(here)
+
+
+def _class_list(here: Service, *, wrong: str = "") -> HTMLResponse:
+    progress = here.session.progress()
+    return _drawn("classes.html", rules=here.session.rules, used=progress.classes, labels=progress.labels, wrong=wrong)
