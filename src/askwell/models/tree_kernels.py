@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from askwell.compiling import kernel
-from askwell.information.vote_kernels import WORD, lowest
+from askwell.information._kernels.votes import WORD, lowest
 from askwell.models.plain_growing import LEFT, RIGHT, STEP
 
 __all__ = ["ROWS", "WORD", "grow", "sift", "spread_leaves", "walk"]
