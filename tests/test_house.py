@@ -66,9 +66,10 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "numba": {
         "compiling.py",
         "information/_kernels/epig.py",
+        "information/_kernels/product.py",
         "models/tree_kernels.py",
     },
-    "llvmlite": {"models/tree_kernels.py"},
+    "llvmlite": {"information/_kernels/product.py", "models/tree_kernels.py"},
 }
 MOST_LINES = 700
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -146,6 +147,30 @@ def test_names(path):
             assert not re.match(r"_*(get|compute)_", node.name), node.name
         if isinstance(node, ast.ClassDef):
             assert not re.search(r"(Manager|Handler|Helper|Base|Factory)$", node.name), node.name
+
+
+BEING_RENAMED = {  # by other hands: to be emptied
+    *("Ask", "Cells", "Event", "Inputs", "Kept", "Labelled", "Lease", "Leases", "Line", "Person", "Picture", "Point"),
+    *("Report", "Row", "Setup", "Shown", "Task", "Votes", "Work"),
+}
+
+
+def test_a_public_class_name_exists_once_in_the_house():
+    """Of classes and type aliases at the top of a module: one word, one thing."""
+    homes = {}
+    for path, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                name = node.name
+            elif isinstance(node, ast.AnnAssign) and dotted(node.annotation).split(".")[-1] == "TypeAlias":
+                name = node.target.id
+            else:
+                continue
+            if not name.startswith("_"):
+                homes.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+    twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in BEING_RENAMED}
+    assert homes
+    assert not twice
 
 
 @each_module

@@ -1,7 +1,7 @@
 """The hot loop: the information between the labels of all candidates and all targets, on the processor's cache.
 
-Everything askwell does waits for one computation, so this file is written for the machine, in plain loops that numba
-turns into vectors (docs/decisions.md: "The hot loop"). It is loaded by the first score, not by `import askwell`.
+Everything askwell does waits for one computation, so this file is written for the machine: in plain loops that numba
+turns into vectors, around one matrix product (`product.py`). It is loaded by the first score, not by `import askwell`.
 
 How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a candidate and a target
 
@@ -17,9 +17,8 @@ How it goes. Write p(y) = mean_k p_k(y) and f_k(y) = p_k(y) / p(y) - 1. For a ca
 - Where draws are nearly sure and disagree ("strong" inputs: trees), many cells of the joint table are nearly
   empty: t ~ 0, and 1 + u keeps few digits of it. If candidate and target are strong, t itself is the product, precise.
   Where all draws are votes they are counted instead: `votes.py`.
-- Numba makes vectors of a loop over one range of flat arrays that lie apart by a constant; so panels have a fixed
-  width, and loops are short, straight and over whole rows. Arrays are copied by loops, not by `a[:] = b`: numba's words
-  for shapes that do not fit take it seconds to compile.
+- Numba makes vectors of loops that are short, straight and over whole rows. Arrays are copied by loops, not by
+  `a[:] = b`: numba's words for shapes that do not fit take it seconds to compile.
 - Each number is made by the same sequence of fused multiply-adds wherever it stands. Equal inputs get equal scores, to
   the bit, whatever the chunk, the thread or the neighbours.
 """
@@ -32,15 +31,11 @@ from numba import types
 from numba.extending import overload
 
 from askwell.compiling import kernel
+from askwell.information._kernels.product import ANY_ORDER, JIT, ROWS, product
 
 __all__ = [
-    "ANY_ORDER",
     "IS_STRONG",
     "IS_VOTES",
-    "JIT",
-    "ROWS",
-    "STEP",
-    "WIDTH",
     "bald",
     "forms",
     "look_at",
@@ -51,14 +46,6 @@ __all__ = [
     "two_class_information",
 ]
 
-JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-ANY_ORDER = {**JIT, "fastmath": {"contract", "nsz", "reassoc"}}  # sums as vectors: the same order for every input
-
-ROWS, WIDTH = 4, 128  # of a tile of the matrix product: its sums stay in the nearest cache
-STEP = 4  # draws added to a tile at a time: 16 multiply-adds for 8 loads and 4 stores
-SIZES = tuple(np.uint64(each) for each in range(ROWS * STEP))  # unsigned, or numba would look for negative indices
-W1, W2, W3 = np.uint64(WIDTH), np.uint64(2 * WIDTH), np.uint64(3 * WIDTH)
-DEPTH = 48  # at most so many draws are added up before the sum is put aside: keeps the rounding of long sums small
 TILE_BYTES = 256 << 10  # of products at a time, half of a usual second-level cache
 
 FEW = 16  # terms added up in float32; up to as many classes, one is left out of the product
@@ -164,46 +151,6 @@ def two_class_information(u, p, q, share, rest, out):
         out[j] = p * upper + q * lower
 
 
-# ---- the matrix product --------------------------------------------------------------------------------------------
-
-
-@kernel(**JIT)
-def _add_draws(a, b, start, stop, tile):
-    """tile [ROWS WIDTH] += the draws from `start` to `stop` of `a [k ROWS]` times `b [k WIDTH]`, all flat."""
-    for k in range(start, stop, SIZES[STEP]):
-        i, at = k * SIZES[ROWS], k * W1
-        a00, a01, a02, a03 = a[i], a[i + SIZES[1]], a[i + SIZES[2]], a[i + SIZES[3]]
-        a10, a11, a12, a13 = a[i + SIZES[4]], a[i + SIZES[5]], a[i + SIZES[6]], a[i + SIZES[7]]
-        a20, a21, a22, a23 = a[i + SIZES[8]], a[i + SIZES[9]], a[i + SIZES[10]], a[i + SIZES[11]]
-        a30, a31, a32, a33 = a[i + SIZES[12]], a[i + SIZES[13]], a[i + SIZES[14]], a[i + SIZES[15]]
-        for j in range(W1):
-            b0, b1, b2, b3 = b[at + j], b[at + W1 + j], b[at + W2 + j], b[at + W3 + j]
-            tile[j] = (((tile[j] + a00 * b0) + a10 * b1) + a20 * b2) + a30 * b3
-            tile[W1 + j] = (((tile[W1 + j] + a01 * b0) + a11 * b1) + a21 * b2) + a31 * b3
-            tile[W2 + j] = (((tile[W2 + j] + a02 * b0) + a12 * b1) + a22 * b2) + a32 * b3
-            tile[W3 + j] = (((tile[W3 + j] + a03 * b0) + a13 * b1) + a23 * b2) + a33 * b3
-
-
-@kernel(**JIT)
-def _product(rows, columns, groups, out):
-    """out[groups ROWS, panels WIDTH] = the products of packed rows and columns, summed over draws.
-
-    `rows [groups, k ROWS]` and `columns [panels, k WIDTH]` hold a whole number of steps of draws.
-    """
-    draws, tile = rows.shape[1] // ROWS, np.empty(ROWS * WIDTH, rows.dtype)
-    for panel in range(columns.shape[0]):
-        for group in range(groups):
-            for start in range(0, draws, DEPTH):
-                for j in range(ROWS * WIDTH):
-                    tile[j] = 0
-                _add_draws(rows[group], columns[panel], np.uint64(start), np.uint64(min(start + DEPTH, draws)), tile)
-                for row in range(ROWS):
-                    whole = out[group * ROWS + row, panel * WIDTH : (panel + 1) * WIDTH]
-                    part = tile[row * WIDTH : (row + 1) * WIDTH]
-                    for j in range(WIDTH):
-                        whole[j] = part[j] + (whole[j] if start else part.dtype.type(0))
-
-
 # ---- inputs: checked, divided by their means, in the order in which they will be read --------------------------------
 
 
@@ -211,7 +158,7 @@ def _product(rows, columns, groups, out):
 def _two_means(p, tolerance, means):
     """p(y) of one input's `p [k, 2]`; False if a row is not a distribution.
 
-    Where all draws agree the mean is what they say, to the bit. Unsigned indices: numba need not look for negative ones.
+    Where all draws agree the mean is what they say, to the bit. Indices are unsigned: numba need not look for others.
     """
     flat, draws, one, zero = p.reshape(-1), p.shape[0], p.dtype.type(1), p.dtype.type(0)
     near, first, second, wrong, differ = p.dtype.type(tolerance), 0.0, 0.0, np.int32(0), np.int32(0)
@@ -370,18 +317,18 @@ def _largest_last(means, order):
 
 
 @kernel(**JIT)
-def _pack(p, means, order, centred, scale, width, first, apart, packed):
-    """Write one input into flat `packed [groups, k width]`: class `order[y]` as column `first + apart y`.
+def _pack(p, means, order, centred, scale, first, apart, packed):
+    """Write one input into `packed [groups, k, width]`: class `order[y]` as vector `first + apart y`.
 
     The numbers are scale f_k(y) if centred, else scale p_k(y) / p(y); 0 for a class of no probability.
     """
     for y in range(target_classes(order.shape[0], centred)):
-        group, lane = divmod(first + apart * y, width)
+        group, lane = divmod(first + apart * y, packed.shape[2])
         source = order[y]
         mean = means[source]
         factor, less = scale / mean if mean > LEAST else 0.0, mean if centred else 0.0
         for k in range(p.shape[0]):
-            packed[group, k * width + lane] = (p[k, source] - less) * factor
+            packed[group, k, lane] = (p[k, source] - less) * factor
 
 
 @kernel(**JIT)
@@ -391,19 +338,19 @@ def pack_block(probs, means, centred, columns, share, inverse):
     order = np.empty(classes, np.intp)
     for j in range(probs.shape[0]):
         _largest_last(means[j], order)
-        _pack(probs[j], means[j], order, centred, 1 / probs.shape[1], WIDTH, j, size, columns)
+        _pack(probs[j], means[j], order, centred, 1 / probs.shape[1], j, size, columns)
         for y in range(classes):
             share[y, j] = means[j, order[y]]
         inverse[j] = 1 / means[j, order[classes - 1]]
 
 
 @kernel(**JIT)
-def _pack_tile(probs, means, index, centred, width, order, rows):
+def _pack_tile(probs, means, index, centred, order, rows):
     """Pack some candidates, `probs[index]`, into `rows`, class after class."""
     count = target_classes(probs.shape[2], centred)
     for i in range(index.shape[0]):
         _largest_last(means[index[i]], order[i])
-        _pack(probs[index[i]], means[index[i]], order[i], centred, 1.0, width, i * count, 1, rows)
+        _pack(probs[index[i]], means[index[i]], order[i], centred, 1.0, i * count, 1, rows)
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------
@@ -487,17 +434,17 @@ def score(probs, means, index, centred, columns, share, inverse, weights, scores
 
     If `pairs [n, blocks, m]` is not empty I(y; y*_j) is written there instead. The targets are as in `PackedTargets`.
     """
-    blocks, panels, length = columns.shape
+    blocks, panels, draws, width = columns.shape
     n, (classes, m), count = index.shape[0], share.shape[1:], target_classes(probs.shape[2], centred)
-    step = _tile_step(n, count, probs.itemsize * panels * WIDTH)
-    rows = np.zeros(((step * count + ROWS - 1) // ROWS, length // WIDTH * ROWS), probs.dtype)
-    d = np.empty((rows.shape[0] * ROWS, panels * WIDTH), probs.dtype)
+    step = _tile_step(n, count, probs.itemsize * panels * width)
+    rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
+    d = np.empty((rows.shape[0] * ROWS, panels * width), probs.dtype)
     order, work, told = np.empty((step, classes), np.intp), np.empty((2, classes * m), probs.dtype), np.empty(m)
     for start in range(0, n, step):
         tile = index[start : start + step]
-        _pack_tile(probs, means, tile, centred, ROWS, order, rows)
+        _pack_tile(probs, means, tile, centred, order, rows)
         for block in range(blocks):
-            _product(rows, columns[block], (tile.shape[0] * count + ROWS - 1) // ROWS, d)
+            product(rows, columns[block], (tile.shape[0] * count + ROWS - 1) // ROWS, d)
             for i in range(tile.shape[0]):
                 own = means[tile[i]]
                 if classes == 2 and centred:
@@ -558,18 +505,18 @@ def _dots(f, v, diagonal):
 def forms(probs, means, index, columns, diagonal, out):
     """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) of candidates `probs[index]`, A_kl = sum_y p(y) f_k(y) f_l(y).
 
-    `columns [panels, k WIDTH]` is the symmetric G, packed, `diagonal [k]` its diagonal, `out [n, 3]`.
+    `columns [panels, k, width]` is the symmetric G, packed, `diagonal [k]` its diagonal, `out [n, 3]`.
     """
     draws, classes = probs.shape[1:]
-    n, count, width = index.shape[0], target_classes(classes, np.bool_(True)), columns.shape[0] * WIDTH
+    n, count, width = index.shape[0], target_classes(classes, np.bool_(True)), columns.shape[0] * columns.shape[2]
     step = _tile_step(n, count, probs.itemsize * width)
-    rows = np.zeros(((step * count + ROWS - 1) // ROWS, columns.shape[1] // WIDTH * ROWS), probs.dtype)
-    product, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
+    rows = np.zeros(((step * count + ROWS - 1) // ROWS, draws, ROWS), probs.dtype)
+    turned, order = np.empty((rows.shape[0] * ROWS, width), probs.dtype), np.empty((step, classes), np.intp)
     f, v, left_out = np.empty(draws), np.empty(draws), np.empty((2, draws))
     for start in range(0, n, step):
         tile = index[start : start + step]
-        _pack_tile(probs, means, tile, np.bool_(True), ROWS, order, rows)
-        _product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, product)
+        _pack_tile(probs, means, tile, np.bool_(True), order, rows)
+        product(rows, columns, (tile.shape[0] * count + ROWS - 1) // ROWS, turned)
         for i in range(tile.shape[0]):
             out[start + i], left_out[:] = 0, 0
             for y in range(classes):
@@ -577,7 +524,7 @@ def forms(probs, means, index, columns, diagonal, out):
                 if y < count:
                     group, lane = divmod(i * count + y, ROWS)
                     for k in range(draws):
-                        f[k], v[k] = rows[group, k * ROWS + lane], product[i * count + y, k]
+                        f[k], v[k] = rows[group, k, lane], turned[i * count + y, k]
                         left_out[0, k] -= p * f[k]
                         left_out[1, k] -= p * v[k]
                 else:
@@ -601,18 +548,18 @@ def _trace(p, means):
 
 
 @kernel(**JIT)
-def _add_squares(product, shares, below, totals):
-    """totals[i] += sum_y p(y) sum_v product[v, y n + i]^2, for candidates side by side; `shares [c, n]` are their p(y).
+def _add_squares(turned, shares, below, totals):
+    """totals[i] += sum_y p(y) sum_v turned[v, y n + i]^2, n candidates side by side; `shares [c, n]` are their p(y).
 
-    A left-out class has what makes p(y) times the product sum to zero; `below [n]` is scratch.
+    A left-out class has what makes the sum of p(y) turned zero; `below [n]` is scratch.
     """
     classes, n = shares.shape
     count = target_classes(classes, np.bool_(True))
-    for v in range(product.shape[0]):
+    for v in range(turned.shape[0]):
         for i in range(n):
             below[i] = 0
         for y in range(count):
-            row, share = product[v, y * n : (y + 1) * n], shares[y]
+            row, share = turned[v, y * n : (y + 1) * n], shares[y]
             for i in range(n):
                 term = share[i] * row[i]
                 below[i] += term
@@ -623,27 +570,26 @@ def _add_squares(product, shares, below, totals):
 
 
 @kernel(**JIT)
-def sketch(probs, means, index, vectors, out):
+def sketch(probs, means, index, vectors, columns, out):
     """(sum_y p(y) |V^T f(y)|^2, sum_y p(y) |f(y)|^2) of candidates `probs[index]`, as `out [n, 2]`.
 
-    `vectors [groups, k ROWS]` is V, packed as rows: here it is candidates that lie side by side.
+    `vectors [groups, k, ROWS]` is V, packed as rows: here it is candidates that lie side by side, in the scratch
+    `columns [panels, k, width]`, 0 at first.
     """
     classes, n = probs.shape[2], index.shape[0]
-    count = target_classes(classes, np.bool_(True))
-    step = min(n, max(1, WIDTH // count))
-    columns = np.zeros(((step * count + WIDTH - 1) // WIDTH, vectors.shape[1] // ROWS * WIDTH), probs.dtype)
-    product = np.empty((vectors.shape[0] * ROWS, columns.shape[0] * WIDTH), probs.dtype)
+    step = min(n, columns.shape[0] * columns.shape[2] // target_classes(classes, np.bool_(True)))
+    turned = np.empty((vectors.shape[0] * ROWS, columns.shape[0] * columns.shape[2]), probs.dtype)
     order, shares = np.empty(classes, np.intp), np.ones((classes, step))
     below, totals = np.empty(step), np.empty(step)
     for start in range(0, n, step):
         tile = index[start : start + step]
         for i in range(tile.shape[0]):
             _largest_last(means[tile[i]], order)
-            _pack(probs[tile[i]], means[tile[i]], order, np.bool_(True), 1.0, WIDTH, i, step, columns)
+            _pack(probs[tile[i]], means[tile[i]], order, np.bool_(True), 1.0, i, step, columns)
             for y in range(classes):
                 shares[y, i] = means[tile[i], order[y]]
             totals[i] = 0
-        _product(vectors, columns, vectors.shape[0], product)
-        _add_squares(product, shares, below, totals)
+        product(vectors, columns, vectors.shape[0], turned)
+        _add_squares(turned, shares, below, totals)
         for i in range(tile.shape[0]):
             out[start + i, 0], out[start + i, 1] = totals[i], _trace(probs[tile[i]], means[tile[i]])

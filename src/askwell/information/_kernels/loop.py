@@ -13,8 +13,9 @@ import numpy as np
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
 from askwell.information._kernels import epig
 from askwell.information._kernels import votes as counting
-from askwell.information._kernels.epig import IS_STRONG, IS_VOTES, ROWS, STEP, WIDTH
+from askwell.information._kernels.epig import IS_STRONG, IS_VOTES
 from askwell.information._kernels.plain import MOST_TARGETS, block_size
+from askwell.information._kernels.product import ROWS, panel_width
 from askwell.information.votes import Votes, code_type, entropy, vote_logs
 
 __all__ = [
@@ -41,6 +42,7 @@ PART_BYTES = 48 << 20  # of candidates looked at together
 CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
 PACK_BYTES = 8 << 20  # of targets prepared at a time
 CELLS = 1 << 16  # that votes are counted in at a time
+TOGETHER = 128  # classes of candidates that are sketched side by side
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -108,7 +110,7 @@ class PackedTargets(NamedTuple):
 
     span: slice  # which of all targets these are
     centred: bool  # for u; or for t, because some of these are strong
-    columns: np.ndarray  # [blocks, panels, k WIDTH]  class after class
+    columns: np.ndarray  # [blocks, panels, k, width]  class after class
     share: np.ndarray  # [blocks, c, m]  p(y*), the most probable class last
     inverse: np.ndarray  # [blocks, m]  1 / p(y*) of the most probable class
     weights: np.ndarray  # [blocks, m]  they sum to one over all targets
@@ -185,9 +187,9 @@ def _ceil_to(number: int, multiple: int) -> int:
 def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred: bool) -> PackedTargets:
     """The targets in blocks of `size`."""
     (count, draws, classes), dtype = seen.probs.shape, seen.probs.dtype
-    blocks, draws = -(-count // size), _ceil_to(draws, STEP)
-    panels = -(-epig.target_classes(classes, centred) * size // WIDTH)
-    columns, share = np.zeros((blocks, panels, draws * WIDTH), dtype), np.zeros((blocks, classes, size), dtype)
+    blocks, width = -(-count // size), panel_width(dtype)
+    panels = -(-epig.target_classes(classes, centred) * size // width)
+    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, size), dtype)
     inverse, w = np.zeros((blocks, size), dtype), np.zeros((blocks, size))
     share[:, -1] = 1  # of what a block is filled up with: sure targets, of no weight
     for block, part in enumerate(spans(count, size)):
@@ -352,7 +354,7 @@ def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = N
     A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y). With `index` for those candidates only.
     """
     rows = np.arange(len(candidates.probs)) if index is None else index
-    packed = _panels(gram, candidates.probs.dtype, WIDTH)
+    packed = _panels(gram, candidates.probs.dtype, panel_width(candidates.probs.dtype))
     out, diagonal = np.empty((len(rows), 3)), np.diagonal(gram).astype(np.float64)
 
     def job(span: slice) -> None:
@@ -369,19 +371,20 @@ def sketch_rank(classes: int, draws: int) -> int:
 
 def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:
     """(sum_kl A_kl (V V^T)_kl, sum_k A_kk) for `vectors` V `[k, sketch_rank]`, as [n, 2]: some of `forms`, cheaper."""
-    packed, out = _panels(vectors, candidates.probs.dtype, ROWS), np.empty((len(index), 2))
+    dtype, (_, draws, classes) = candidates.probs.dtype, candidates.probs.shape
+    packed, out, width = _panels(vectors, dtype, ROWS), np.empty((len(index), 2)), panel_width(dtype)
 
     def job(span: slice) -> None:
-        epig.sketch(*candidates[:2], index[span], packed, out[span])
+        columns = np.zeros((_ceil_to(max(classes, TOGETHER), width) // width, draws, width), dtype)
+        epig.sketch(*candidates[:2], index[span], packed, columns, out[span])
 
     _each_chunk(candidates.probs, len(index), job)
     return out
 
 
 def _panels(matrix: np.ndarray, dtype: Any, width: int) -> np.ndarray:
-    """A matrix [k, columns] as [panels, k width], filled up with zeros."""
+    """A matrix [k, columns] as [panels, k, width], filled up with zeros."""
     draws, columns = matrix.shape
-    filled = np.zeros((_ceil_to(draws, STEP), _ceil_to(columns, width)), dtype)
-    filled[:draws, :columns] = matrix
-    panels: np.ndarray = filled.reshape(len(filled), -1, width).swapaxes(0, 1)
-    return np.ascontiguousarray(panels).reshape(len(panels), -1)
+    filled = np.zeros((draws, _ceil_to(columns, width)), dtype)
+    filled[:, :columns] = matrix
+    return np.ascontiguousarray(filled.reshape(draws, -1, width).swapaxes(0, 1))
