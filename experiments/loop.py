@@ -15,7 +15,7 @@ import numpy as np
 import askwell
 from askwell.data.pool import as_pool
 from askwell.seeds import rng_for
-from askwell.selection.embedding import spread_out
+from askwell.selection.coverage import spread_out
 from askwell.targets import Inputs, Sample, Targets
 from experiments.measures import MEASURES, measures
 from experiments.results import Row

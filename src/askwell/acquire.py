@@ -17,7 +17,7 @@ from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.models.inputs import aligned, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.scoring import Search, best_items, flat_warning, score_items
-from askwell.scoring.flat import HEAD
+from askwell.scoring.items import HEAD
 from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets, given_inputs

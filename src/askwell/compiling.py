@@ -207,8 +207,8 @@ def _mark_name() -> str:
 def _text_mark() -> str:
     """Of all files that loops may come from."""
     known = hashlib.sha256()
-    for file in sorted([*PACKAGE.glob("information/*.py"), *PACKAGE.glob("models/*.py")]):
-        known.update(file.name.encode() + file.read_bytes())
+    for file in sorted([*PACKAGE.glob("information/**/*.py"), *PACKAGE.glob("models/**/*.py")]):
+        known.update(str(file.relative_to(PACKAGE)).encode() + file.read_bytes())
     return known.hexdigest()[:12]
 
 

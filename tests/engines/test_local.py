@@ -1,8 +1,10 @@
+"""Jobs are done on every engine of one machine, errors come back, and engines go by name."""
+
 import os
 
 import pytest
 
-from askwell.engines import Local, Serial
+from askwell.engines import Engine, Local, Serial, as_engine
 
 
 def job_done(job, tell, hint):
@@ -33,3 +35,21 @@ def test_who_dies_is_replaced(tmp_path):
     jobs = ["", str(tmp_path / "mark"), ""]
     assert Local(2).run(dies_once, jobs, told=lambda place, message: found.append(place)) == [None] * 3
     assert sorted(found) == [0, 1, 2]
+
+
+# ---- test_protocol ----
+
+
+def test_engines_by_name():
+    assert as_engine("serial") == as_engine(None) == Serial()
+    assert as_engine("local") == Local()
+    assert as_engine("local:3") == Local(3)
+    own = Local(2)
+    assert as_engine(own) is own
+    assert isinstance(own, Engine)
+
+
+@pytest.mark.parametrize("engine", ["", "locale", "local:0", "local:x", 7])
+def test_what_is_no_engine_is_refused(engine):
+    with pytest.raises(ValueError, match=r"engine must be 'serial', 'local'"):
+        as_engine(engine)

@@ -306,7 +306,7 @@ def test_what_was_prepared_in_another_precision_is_prepared_again():
 
 
 def test_top_when_the_pool_comes_in_parts(monkeypatch):
-    monkeypatch.setattr("askwell.information.compiled.PART_BYTES", 64 * 20 * 5 * 4)  # 64 candidates
+    monkeypatch.setattr("askwell.information._kernels.loop.PART_BYTES", 64 * 20 * 5 * 4)  # 64 candidates
     for kind in ("soft", "hard_coupled", "mixed"):
         probs, targets = pool_and_targets(kind, 1000, 150, 20, 5, dtype="float32")
         probs[rng_for(0, 1, "parts").integers(0, 1000, 300)] = probs[900]
@@ -338,7 +338,7 @@ def test_blocks_with_and_without_strong_targets(monkeypatch):
     np.testing.assert_array_equal(best, np.argsort(-scores, kind="stable")[:30])
     np.testing.assert_array_equal(found, scores[best])
     np.testing.assert_allclose(askwell.pairwise_epig(pool, targets).mean(axis=1), scores, rtol=1e-5)
-    monkeypatch.setattr("askwell.information.compiled.PACK_BYTES", 1)
+    monkeypatch.setattr("askwell.information._kernels.loop.PACK_BYTES", 1)
     np.testing.assert_array_equal(askwell.epig(pool, targets), scores)
 
 

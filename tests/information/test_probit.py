@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, owens_t
 from scipy.stats import multivariate_normal
 
-from askwell.information import probit, probit_kernels
+from askwell.information import probit
+from askwell.information._kernels import probit as probit_kernels
 
 WIDE = 2.0**60  # 1 + WIDE == WIDE and √WIDE is a power of two: a and ρ reach the formula without rounding
 NEAR_ONE = [1 - 10.0**-k for k in (2, 4, 8, 12, 15)]

@@ -5,7 +5,7 @@ import pytest
 
 import askwell
 from askwell import epig, pairwise_epig, top_epig
-from askwell.information import compiled
+from askwell.information._kernels import loop as compiled
 from askwell.information.bounds import prepare
 from askwell.information.votes import Votes, code_type
 from askwell.seeds import rng_for

@@ -10,8 +10,8 @@ import askwell
 from askwell.seeds import rng_for
 from askwell.selection import moments
 from askwell.selection.candidates import Candidates
-from askwell.selection.exact import joint_epig, joint_exact
 from askwell.selection.moments import joint, moment_gains
+from askwell.selection.outcomes import joint_epig, joint_exact
 
 
 def slow_gains(probs, targets, asked, weights=None):

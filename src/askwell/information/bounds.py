@@ -18,8 +18,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, one_thread_each, spans
-from askwell.information.categorical import bald, epig, hot_loop, like, pool_and_targets
-from askwell.information.plain import seconds
+from askwell.information._kernels import hot_loop
+from askwell.information._kernels.plain import seconds
+from askwell.information.categorical import bald, epig, like, pool_and_targets
 from askwell.information.votes import Votes
 
 __all__ = [
@@ -162,12 +163,21 @@ def target_gram(target_probs: Array, *, weights: np.ndarray | None = None, log: 
     All that the quadratic scores need to know of the targets.
     """
     xp, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
-    m, k, c = target_probs.shape
-    w = np.full(m, 1 / m) if weights is None else weights
-    host = as_numpy(target_probs)
-    if host is not None and (fast := hot_loop(seconds=SECONDS * host.size * k)) is not None:
-        return xp.asarray(fast.gram(host, w, log=log))
     check_probs(target_probs=target_probs, log=log)
+    w = np.full(len(target_probs), 1 / len(target_probs)) if weights is None else weights
+    host = as_numpy(target_probs)
+    return _gram(xp, target_probs, w, log) if host is None else xp.asarray(_exact_gram(host, w, log=log))
+
+
+def _exact_gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool) -> np.ndarray:
+    """`target_gram` in float64, the same to the bit whatever processors are free."""
+    with one_thread_each():
+        gram: np.ndarray = _gram(np, target_probs.astype(np.float64), weights, log)
+    return gram
+
+
+def _gram(xp: Any, target_probs: Array, w: np.ndarray, log: bool) -> Array:
+    m, k, c = target_probs.shape
     gram = xp.zeros((k, k), dtype=target_probs.dtype, device=target_probs.device)
     for span in spans(m, max(1, (1 << 20) // (k * c))):
         rows = _scaled(xp, xp.exp(target_probs[span]) if log else target_probs[span])  # [m, k, c]
@@ -253,7 +263,7 @@ class Prepared:
         tails = [(0.0, np.zeros((draws, draws)))]
         for block in reversed(self.blocks):
             span = block.centred.span
-            gram = self.fast.gram(self.target_probs[span], self.weights[span], log=self.log)
+            gram = _exact_gram(self.target_probs[span], self.weights[span], log=self.log)
             tails.insert(0, (tails[0][0] + self.weights[span].sum(), tails[0][1] + gram))
         return tails
 

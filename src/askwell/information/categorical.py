@@ -5,14 +5,12 @@ none is negative, higher means ask first, and all take log-probabilities with `l
 pool must be the same parameters as draw k of the targets. Beliefs of draws that are sure may come as `Votes`.
 """
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from askwell.arrays import Array, as_numpy, check_alike, check_probs, normalised_weights, spans
-from askwell.compiling import ready
-from askwell.information import plain
+from askwell.information._kernels import hot_loop, plain
 from askwell.information.votes import Votes
 
 __all__ = ["bald", "entropy", "epig", "least_confidence", "margin", "pairwise_epig"]
@@ -177,20 +175,6 @@ def pairwise_epig(probs: Array, target_probs: Array, *, class_weights: Array | N
     return xp.concat([xp.concat([pairs for _, pairs in row], axis=1) for row in tiles])
 
 
-def hot_loop(*, seconds: float = 0.0) -> ModuleType | None:
-    """The compiled loop for arrays in this machine's memory; None where NumPy is to do what takes it so many seconds.
-
-    That is until the loop is compiled (`askwell.compiling`), and where numba is not to be had.
-    """
-    if not ready(seconds):
-        return None
-    try:
-        from askwell.information import compiled
-    except ImportError:
-        return None
-    return compiled
-
-
 def like(xp: Any, probs: Array, scores: Array) -> Array:
     """The scores in the library, on the device and of the dtype of `probs`."""
     return xp.asarray(scores, dtype=probs.dtype, device=probs.device)
@@ -262,7 +246,7 @@ def _pairs_of_votes(votes: Votes, targets: Votes) -> np.ndarray:
     return pairs
 
 
-# ---- the mathematics of kernels.py for arrays that live elsewhere, on a graphics card ----------------------------
+# ---- the same mathematics for arrays that live elsewhere, on a graphics card ----------------------------
 
 
 def _plain(xp: Any, part: Array, log: bool) -> Array:

@@ -223,9 +223,9 @@ def _walk_arrays(pairs: _Pairs, shape: tuple[int, ...], text: Callable[..., Arra
 
 
 def _kernels() -> Any:
-    from askwell.information import probit_kernels  # here, because it imports numba
+    from askwell.information._kernels import probit  # here, because it imports numba
 
-    return probit_kernels
+    return probit
 
 
 def _refuse(pairs: _Pairs, fault: int) -> None:

@@ -167,7 +167,7 @@ class _Latents(NamedTuple):
 
 def _bounds(latents: _Latents, rows: Rows, weights: Array | None, error: float, share: float) -> np.ndarray:
     """The bounds `[n]`; NaN where |ρ| is further beyond what the variances allow than this share of the tolerance."""
-    from askwell.information import probit_bound_kernels as kernels  # here, because it imports numba
+    from askwell.information._kernels import probit_bound as kernels  # here, because it imports numba
 
     mean, target_mean, variance, target_variance = latents
     m, block, given_weights = len(target_mean), kernels.BLOCK, normalised_weights(weights, len(target_mean))
@@ -203,7 +203,7 @@ def _sure(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 def _inputs(mean: np.ndarray, variance: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
     """The terms `[TERMS, n]` and columns `[9, n]` of inputs, each label turned so that 1 is the rarer one."""
-    from askwell.information.probit_bound_kernels import TERMS
+    from askwell.information._kernels.probit_bound import TERMS
 
     root = np.sqrt(1 + variance)
     a = np.maximum(-np.abs(mean) / root, -SURE)

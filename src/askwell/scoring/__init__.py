@@ -14,8 +14,7 @@ True
 """
 
 from askwell.scoring.best import Report, best_items
-from askwell.scoring.flat import flat_warning
-from askwell.scoring.items import score_items
+from askwell.scoring.items import flat_warning, score_items
 from askwell.scoring.search import Search
 
 __all__ = ["Report", "Search", "best_items", "flat_warning", "score_items"]

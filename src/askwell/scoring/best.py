@@ -22,7 +22,7 @@ from askwell.information.draws import epig_quadratic
 from askwell.information.votes import Votes
 from askwell.models.protocol import shortcuts
 from askwell.progress import counted
-from askwell.scoring.checkpoint import Kept, written
+from askwell.scoring.checkpoint import Checkpoint, written
 from askwell.scoring.items import checked, exact, in_closed_form, need_targets, score_chunk, score_items
 from askwell.scoring.search import Clock, Search
 from askwell.workers import Fault, Tell
@@ -109,7 +109,7 @@ def best_items(
     shown = "scoring" if whole else ""
     how = _How(score, best.size, _bar(search, screen), skip_bad, shown, folder if every else None)
     about = {"score": str(score), "size": size, "screen": screen, "every": every, "skip_bad": skip_bad}
-    kept = None if folder is None else Kept(folder, search, about)
+    kept = None if folder is None else Checkpoint(folder, search, about)
     done = {} if kept is None else kept.done()
     for message in done.values():
         best.add(message["positions"], message["scores"])

@@ -1,24 +1,24 @@
-"""What has been found about the pieces of a pool, kept in a folder: a job that was stopped goes on with the others."""
+"""The results of the pieces of a pool, in a folder: a job that was stopped resumes with the others."""
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from askwell.checks import fingerprint, write_file
 from askwell.data import Rows
 from askwell.scoring.search import Search
 
-__all__ = ["Kept", "fingerprint", "written"]
+__all__ = ["Checkpoint", "mark", "written"]
 
 ABOUT, LOOKED_AT = "question.json", 64
 
 
 @final
-class Kept:
+class Checkpoint:
     """A folder with a small file per finished piece, and the name of the question that they answer.
 
     A file is written under another name and put in its place when it is whole, so that what is there is right.
@@ -26,11 +26,11 @@ class Kept:
 
     def __init__(self, folder: Path, search: Search, about: Mapping[str, Any]) -> None:
         self._folder, self._pieces = folder, folder / "pieces"
-        known = {**about, "fingerprint": fingerprint(search)}
+        known = {**about, "fingerprint": mark(search)}
         self._pieces.mkdir(parents=True, exist_ok=True)
         file = folder / ABOUT
         if not file.exists():
-            _put(file, json.dumps(known).encode())
+            write_file(file, json.dumps(known), safe=True)
         elif (there := json.loads(file.read_text("utf-8"))) != known:
             other = ", ".join(sorted(name for name in known if there.get(name) != known[name]))
             raise ValueError(
@@ -40,7 +40,7 @@ class Kept:
     def done(self) -> dict[tuple[int, int], dict[str, Any]]:
         """(start, stop) of a piece -> what was found. A file of scores that is not whole does not count."""
         found = {}
-        for file in sorted(self._pieces.glob("*.json")):
+        for file in sorted(self._pieces.glob("[0-9]*.json")):
             message = json.loads(file.read_text("utf-8"))
             if "file" not in message or _sum(self._folder / message["file"]) == message["sha256"]:
                 start, stop = (int(number) for number in file.stem.split("-"))
@@ -49,7 +49,7 @@ class Kept:
 
     def put(self, piece: tuple[int, int], message: dict[str, Any]) -> None:
         """Keep what was found about a piece."""
-        _put(self._pieces / f"{piece[0]:012d}-{piece[1]:012d}.json", json.dumps(message).encode())
+        write_file(self._pieces / f"{piece[0]:012d}-{piece[1]:012d}.json", json.dumps(message), safe=True)
 
 
 def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray, scores: np.ndarray) -> dict[str, Any]:
@@ -58,30 +58,16 @@ def written(folder: Path, start: int, ids: Sequence[Any], positions: np.ndarray,
 
     name = f"scores-{start:012d}.parquet"
     data = packed({"id": list(ids), "position": positions, "score": scores})
-    _put(folder / name, data)
+    write_file(folder / name, data, safe=True)
     return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _put(file: Path, data: bytes) -> None:
-    """A file that is there whole or not at all, also after a power cut."""
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
-    with part.open("wb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
-    os.replace(part, file)
-
-
-def fingerprint(search: Search) -> str:
-    """Of posterior, targets and pool, by what is believed of some items."""
-    found = hashlib.sha256()
-    for probs in (search.target_probs, search.predict(search.some(LOOKED_AT))):
-        found.update(np.ascontiguousarray(probs).tobytes() if probs is not None else b"none")
-    x = search.items.x
-    found.update(repr([tuple(chunk) for chunk in x.chunks] if isinstance(x, Rows) else len(search.items)).encode())
-    if search.positions is not None:
-        found.update(search.asked.tobytes())
-    return found.hexdigest()[:16]
+def mark(search: Search) -> str:
+    """The fingerprint of posterior, targets and pool, by what is believed of some items."""
+    targets, x = search.target_probs, search.items.x
+    pool = [tuple(chunk) for chunk in x.chunks] if isinstance(x, Rows) else len(search.items)
+    asked = [] if search.positions is None else [search.asked]
+    return fingerprint([b"none" if targets is None else targets, search.predict(search.some(LOOKED_AT)), pool, *asked])
 
 
 def _sum(file: Path) -> str | None:

@@ -15,8 +15,8 @@ from askwell.acquisition import open_weights
 from askwell.arrays import spans, whole_power
 from askwell.data import Rows
 from askwell.data.pool import Pool, as_pool
+from askwell.information._kernels.plain import seconds
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
-from askwell.information.plain import seconds
 from askwell.information.votes import Votes
 from askwell.models.protocol import Posterior, beliefs, predicted, shortcuts
 from askwell.progress import track

@@ -13,12 +13,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from askwell.selection.bald import batchbald
 from askwell.selection.candidates import Batch, Candidates
-from askwell.selection.coverage import kcentre, probcover, typiclust
-from askwell.selection.embedding import badge
-from askwell.selection.exact import joint_epig, joint_exact
+from askwell.selection.coverage import badge, kcentre, probcover, typiclust
 from askwell.selection.moments import joint
+from askwell.selection.outcomes import batchbald, joint_epig, joint_exact
 from askwell.selection.stochastic import power, softmax, softrank, top
 
 __all__ = [

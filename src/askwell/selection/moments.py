@@ -1,6 +1,6 @@
 """A batch whose labels together tell most about the targets: greedy joint EPIG by moments of the labels.
 
-A batch is worth mean_j I(y_1, ..., y_b; y*_j), and its exact value needs c^b outcomes (`exact.py`). The moments need
+A batch is worth mean_j I(y_1, ..., y_b; y*_j), and its exact value needs c^b outcomes (`outcomes.py`). The moments need
 none. Write a label as c - 1 numbers z with mean 0 and covariance I (its one-hot form, standardised). Then
 Cov(z_i, z_j) = u_i' u_j with u_i [k, c-1] the draws' means of z_i over sqrt(k), which is what a linear regression says:
 

@@ -1,7 +1,7 @@
 """EPIG in NumPy: what the compiled loop finds, for the time until it is compiled.
 
-With t = p(y, y*) / (p(y) p(y*)) = 1 + u, as in `kernels.py`, I(y; y*) = sum p(y) p(y*) (t log t - u), in float64. It
-agrees with the loop to 1e-6. Where all draws are votes they are counted as in `vote_kernels.py`, and rounded by
+With t = p(y, y*) / (p(y) p(y*)) = 1 + u, as in `epig.py`, I(y; y*) = sum p(y) p(y*) (t log t - u), in float64. It
+agrees with the loop to 1e-6. Where all draws are votes they are counted as in `votes.py`, and rounded by
 the same steps: there the two are equal to the bit.
 """
 
@@ -72,7 +72,7 @@ def _fill(out: np.ndarray, probs: np.ndarray, target_probs: np.ndarray, weights:
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
-    """sum_j w_j v_j of `values [n, m]`, block after block, in the order of `vote_kernels.py`: no other will do.
+    """sum_j w_j v_j of `values [n, m]`, block after block, in the order of `votes.py`: no other will do.
 
     In a block every LANES-th term is added to a sum of its own, and these are added up in pairs.
     """

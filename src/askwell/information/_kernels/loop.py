@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askwell.arrays import SUM_TOLERANCE, spans, threads, value_fault
-from askwell.information import kernels, packing, pairs, vote_kernels
-from askwell.information.packing import IS_STRONG, IS_VOTES
-from askwell.information.plain import MOST_TARGETS, block_size
-from askwell.information.vectors import LANES, ROWS, panel_width
+from askwell.information._kernels import epig
+from askwell.information._kernels import votes as counting
+from askwell.information._kernels.epig import IS_STRONG, IS_VOTES
+from askwell.information._kernels.plain import MOST_TARGETS, block_size
+from askwell.information._kernels.product import ROWS, panel_width
 from askwell.information.votes import Votes, code_type, entropy, vote_logs
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "counted",
     "fill_pairs",
     "forms",
-    "gram",
     "packs",
     "parts",
     "sketch",
@@ -42,6 +42,7 @@ PART_BYTES = 48 << 20  # of candidates looked at together
 CHUNK_BYTES = 2 << 20  # of those handed to a thread at a time
 PACK_BYTES = 8 << 20  # of targets prepared at a time
 CELLS = 1 << 16  # that votes are counted in at a time
+TOGETHER = 128  # classes of candidates that are sketched side by side
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ def beliefs(name: str, probs: np.ndarray, span: slice, dtype: Any, *, kinds: boo
     tolerance, faults = SUM_TOLERANCE[str(plain.dtype)], []
 
     def look(span: slice) -> None:
-        if packing.look_at(plain[span], tolerance, seen.means[span], seen.kinds[span]) >= 0:
+        if epig.look_at(plain[span], tolerance, seen.means[span], seen.kinds[span]) >= 0:
             faults.append(span)
 
     _each_chunk(plain, len(plain), look)
@@ -104,22 +105,22 @@ def _each_chunk(inputs: np.ndarray, count: int, job: Callable[[slice], None]) ->
 # ---- targets ---------------------------------------------------------------------------------------------------------
 
 
-class Targets(NamedTuple):
+class PackedTargets(NamedTuple):
     """Consecutive targets as the loop wants them: in blocks of m, the last one padded with targets of no weight."""
 
     span: slice  # which of all targets these are
     centred: bool  # for u; or for t, because some of these are strong
-    size: int  # targets in a block; m is this, rounded up to whole vectors
     columns: np.ndarray  # [blocks, panels, k, width]  class after class
     share: np.ndarray  # [blocks, c, m]  p(y*), the most probable class last
     inverse: np.ndarray  # [blocks, m]  1 / p(y*) of the most probable class
     weights: np.ndarray  # [blocks, m]  they sum to one over all targets
 
-    def blocks(self, run: slice) -> "Targets":
+    def blocks(self, run: slice) -> "PackedTargets":
         """Some consecutive blocks, nothing copied."""
-        start, stop = (self.span.start + block * self.size for block in (run.start, run.stop))
+        size = self.weights.shape[1]
+        start, stop = (self.span.start + block * size for block in (run.start, run.stop))
         span = slice(start, min(stop, self.span.stop))
-        return Targets(span, self.centred, self.size, *(array[run] for array in self[3:]))
+        return PackedTargets(span, self.centred, *(array[run] for array in self[2:]))
 
 
 class VoteTargets(NamedTuple):
@@ -138,8 +139,8 @@ class VoteTargets(NamedTuple):
 class Pack(NamedTuple):
     """The same targets in each form that some candidates need."""
 
-    centred: Targets
-    joint: Targets | None  # for strong candidates, where some targets are strong
+    centred: PackedTargets
+    joint: PackedTargets | None  # for strong candidates, where some targets are strong
     votes: VoteTargets | None  # for candidates that are votes, where all targets are
 
 
@@ -183,24 +184,25 @@ def _ceil_to(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred: bool) -> Targets:
+def _packed(seen: Beliefs, weights: np.ndarray, span: slice, size: int, centred: bool) -> PackedTargets:
     """The targets in blocks of `size`."""
     (count, draws, classes), dtype = seen.probs.shape, seen.probs.dtype
-    blocks, padded, width = -(-count // size), _ceil_to(size, LANES), panel_width(dtype)
-    panels = -(-(packing.target_classes(classes, centred) * size + padded - size) // width)
-    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, padded), dtype)
-    inverse, w = np.zeros((blocks, padded), dtype), np.zeros((blocks, padded))
+    blocks, width = -(-count // size), panel_width(dtype)
+    panels = -(-epig.target_classes(classes, centred) * size // width)
+    columns, share = np.zeros((blocks, panels, draws, width), dtype), np.zeros((blocks, classes, size), dtype)
+    inverse, w = np.zeros((blocks, size), dtype), np.zeros((blocks, size))
+    share[:, -1] = 1  # of what a block is filled up with: sure targets, of no weight
     for block, part in enumerate(spans(count, size)):
         w[block, : part.stop - part.start] = weights[part]
         packed = (columns[block], share[block], inverse[block])
-        packing.pack_block(seen.probs[part], seen.means[part], centred, size, *packed)
-    return Targets(span, centred, size, columns, share, inverse, w)
+        epig.pack_block(seen.probs[part], seen.means[part], centred, *packed)
+    return PackedTargets(span, centred, columns, share, inverse, w)
 
 
 def _codes(probs: np.ndarray, index: np.ndarray) -> np.ndarray:
     """The classes that the draws of `probs[index]` vote for, [n, k]."""
     codes = np.empty((len(index), probs.shape[1]), code_type(probs.shape[2]))
-    vote_kernels.codes_of(probs, index, codes)
+    counting.codes_of(probs, index, codes)
     return codes
 
 
@@ -211,10 +213,10 @@ def _vote_targets(codes: np.ndarray, classes: int, weights: np.ndarray, size: in
     chunks, (f, one) = -(-count // (blocks * size)), vote_logs(draws)
     w = np.zeros((chunks, blocks, size))
     w.reshape(-1)[:count] = weights
-    bits = np.empty((chunks, classes, -(-draws // vote_kernels.WORD), blocks * size), np.uint64)
+    bits = np.empty((chunks, classes, -(-draws // counting.WORD), blocks * size), np.uint64)
     cells, own = np.empty((chunks, draws, blocks * size), np.uint16), np.empty((chunks, blocks * size), np.int64)
     counts = np.empty((chunks, blocks * size), np.uint32)
-    vote_kernels.pack(codes, f, bits, cells, counts, own)
+    counting.pack(codes, f, bits, cells, counts, own)
     return VoteTargets(f, np.diff(f), 1 / (draws * one), bits, cells, counts, own, w)
 
 
@@ -239,7 +241,7 @@ def add_scores(
     """
     no_pairs = np.empty((0, 0, 0), candidates.probs.dtype)
 
-    def add(pack: Pack, targets: Targets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
+    def add(pack: Pack, targets: PackedTargets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
         found = scores[places]
         _score(candidates, targets, rows, found, no_pairs)
         scores[places] = found
@@ -250,12 +252,10 @@ def add_scores(
 def fill_pairs(candidates: Beliefs, packed: Sequence[Pack], pairs: np.ndarray) -> None:
     """pairs[i, j] = I(y_i; y*_j) for the packed targets and all candidates, for `pairs [n, m]` of all targets."""
 
-    def fill(pack: Pack, targets: Targets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
-        votes, size = isinstance(targets, VoteTargets), pack.centred.size
+    def fill(pack: Pack, targets: PackedTargets | VoteTargets, rows: np.ndarray, places: np.ndarray) -> None:
         shape = targets.own.shape if isinstance(targets, VoteTargets) else targets.weights.shape
         found = np.empty((len(rows), *shape), pairs.dtype)
         _score(candidates, targets, rows, np.empty(0), found)
-        found = found if votes else found[:, :, :size]
         span = pack.centred.span
         pairs[places, span] = found.reshape(len(rows), -1)[:, : span.stop - span.start]
 
@@ -263,19 +263,19 @@ def fill_pairs(candidates: Beliefs, packed: Sequence[Pack], pairs: np.ndarray) -
 
 
 def _score(
-    candidates: Beliefs, targets: Targets | VoteTargets, rows: np.ndarray, scores: np.ndarray, pairs: np.ndarray
+    candidates: Beliefs, targets: PackedTargets | VoteTargets, rows: np.ndarray, scores: np.ndarray, pairs: np.ndarray
 ) -> None:
     """Add to the scores of some candidates or, if `pairs` is not empty, fill that."""
     if isinstance(targets, VoteTargets):
-        vote_kernels.score(_codes(candidates.probs, rows), *targets, scores, pairs)
+        counting.score(_codes(candidates.probs, rows), *targets, scores, pairs)
     else:
-        kernels.score(*candidates[:2], rows, *targets[1:], scores, pairs)
+        epig.score(*candidates[:2], rows, *targets[1:], scores, pairs)
 
 
 def vote_counts(votes: Votes) -> np.ndarray:
     """How many draws vote for each class, `[n, c]`."""
     counts, codes = np.empty((len(votes), votes.classes), np.int64), np.ascontiguousarray(votes.codes)
-    _each_chunk(codes, len(votes), lambda span: vote_kernels.count(codes[span], counts[span]))
+    _each_chunk(codes, len(votes), lambda span: counting.count(codes[span], counts[span]))
     return counts
 
 
@@ -284,7 +284,7 @@ def add_vote_scores(votes: Votes, targets: VoteTargets, scores: np.ndarray) -> N
     no_pairs = np.empty((0, 0, 0), np.float32)
 
     def add(span: slice) -> None:
-        vote_kernels.score(votes.codes[span], *targets, scores[span], no_pairs)
+        counting.score(votes.codes[span], *targets, scores[span], no_pairs)
 
     _each_chunk(votes.codes, len(votes), add)
 
@@ -294,7 +294,7 @@ def vote_pairs(votes: Votes, targets: VoteTargets) -> np.ndarray:
     pairs = np.empty((len(votes), *targets.own.shape), np.float32)
 
     def fill(span: slice) -> None:
-        vote_kernels.score(votes.codes[span], *targets, np.empty(0), pairs[span])
+        counting.score(votes.codes[span], *targets, np.empty(0), pairs[span])
 
     _each_chunk(votes.codes, len(votes), fill)
     return pairs.reshape(len(votes), -1)
@@ -311,7 +311,7 @@ def counted(candidates: Beliefs, packed: Sequence[Pack]) -> np.ndarray:
 def _by_kind(
     candidates: Beliefs,
     packed: Sequence[Pack],
-    kernel: Callable[[Pack, Targets | VoteTargets, np.ndarray, np.ndarray], None],
+    kernel: Callable[[Pack, PackedTargets | VoteTargets, np.ndarray, np.ndarray], None],
     index: np.ndarray | None = None,
 ) -> None:
     """`kernel(pack, targets, rows, places)` in threads, each candidate with the targets in the form that it needs."""
@@ -338,7 +338,7 @@ def bald(candidates: Beliefs) -> np.ndarray:
     scores = np.empty(len(candidates.probs))
 
     def job(span: slice) -> None:
-        kernels.bald(candidates.probs[span], candidates.means[span], scores[span])
+        epig.bald(candidates.probs[span], candidates.means[span], scores[span])
 
     if len(candidates.kinds) and (candidates.kinds & IS_VOTES).all():
         return entropy(candidates.means)
@@ -348,58 +348,43 @@ def bald(candidates: Beliefs) -> np.ndarray:
     return scores
 
 
-def gram(target_probs: np.ndarray, weights: np.ndarray, *, log: bool = False) -> np.ndarray:
-    """G_kl = sum_j w_j sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y) of `target_probs [m, k, c]`, as float64 [k, k]."""
-    m, draws, classes = target_probs.shape
-    width, total = panel_width(np.float64), np.zeros((draws, draws))
-    for span in spans(m, max(1, PACK_BYTES // (16 * draws * classes))):
-        seen = beliefs("target_probs", target_probs, span, target_probs.dtype, kinds=False, log=log)
-        rows, columns = (np.zeros((-(-draws // w), len(seen.probs) * classes, w)) for w in (ROWS, width))
-        out = np.empty((len(rows) * ROWS, len(columns) * width))
-        kernels.gram(*seen[:2], weights[span], rows, columns, out)
-        total += out[:draws, :draws]
-    return total
-
-
 def forms(candidates: Beliefs, gram: np.ndarray, *, index: np.ndarray | None = None) -> np.ndarray:
     """(sum_kl A_kl G_kl, sum_k A_kk G_kk, sum_k A_kk) for symmetric `gram [k, k]`, as [n, 3].
 
     A_kl = sum_y (p_k(y) - p(y)) (p_l(y) - p(y)) / p(y). With `index` for those candidates only.
     """
     rows = np.arange(len(candidates.probs)) if index is None else index
-    packed = _panels(gram, candidates.probs.dtype)
+    packed = _panels(gram, candidates.probs.dtype, panel_width(candidates.probs.dtype))
     out, diagonal = np.empty((len(rows), 3)), np.diagonal(gram).astype(np.float64)
 
     def job(span: slice) -> None:
-        kernels.forms(*candidates[:2], rows[span], packed, diagonal, out[span])
+        epig.forms(*candidates[:2], rows[span], packed, diagonal, out[span])
 
     _each_chunk(candidates.probs, len(rows), job)
     return out
 
 
 def sketch_rank(classes: int, draws: int) -> int:
-    """How many vectors a sketch takes: more where draws are many, and for two classes what registers hold."""
-    return pairs.RANK if classes == 2 else 16 * min(4, -(-draws // 128))
+    """How many vectors a sketch takes: more where draws are many; few for two classes, where scores are cheap."""
+    return 8 if classes == 2 else 16 * min(4, -(-draws // 128))
 
 
 def sketch(candidates: Beliefs, vectors: np.ndarray, *, index: np.ndarray) -> np.ndarray:
     """(sum_kl A_kl (V V^T)_kl, sum_k A_kk) for `vectors` V `[k, sketch_rank]`, as [n, 2]: some of `forms`, cheaper."""
-    dtype, out = candidates.probs.dtype, np.empty((len(index), 2))
-    two = candidates.probs.shape[2] == 2
-    kernel, packed = (
-        (pairs.sketch_pairs, pairs.pair_columns(vectors, dtype)) if two else (kernels.sketch, _panels(vectors, dtype))
-    )
+    dtype, (_, draws, classes) = candidates.probs.dtype, candidates.probs.shape
+    packed, out, width = _panels(vectors, dtype, ROWS), np.empty((len(index), 2)), panel_width(dtype)
 
     def job(span: slice) -> None:
-        kernel(*candidates[:2], index[span], packed, out[span])
+        columns = np.zeros((_ceil_to(max(classes, TOGETHER), width) // width, draws, width), dtype)
+        epig.sketch(*candidates[:2], index[span], packed, columns, out[span])
 
     _each_chunk(candidates.probs, len(index), job)
     return out
 
 
-def _panels(matrix: np.ndarray, dtype: Any) -> np.ndarray:
+def _panels(matrix: np.ndarray, dtype: Any, width: int) -> np.ndarray:
     """A matrix [k, columns] as [panels, k, width], filled up with zeros."""
-    (draws, columns), width = matrix.shape, panel_width(dtype)
+    draws, columns = matrix.shape
     filled = np.zeros((draws, _ceil_to(columns, width)), dtype)
     filled[:, :columns] = matrix
     return np.ascontiguousarray(filled.reshape(draws, -1, width).swapaxes(0, 1))

@@ -1,8 +1,8 @@
-"""The compiled loop of `probit_bounds.mehler_bound`: candidates against targets, in single precision, eight at a time.
+"""The compiled loop of `probit.mehler_bound`: candidates against targets, in single precision.
 
 Importing this file imports numba. Every loop over targets is short, straight and over whole rows of one small block,
 because that is what LLVM turns into vectors; the last step, from δ to the information of two labels, is the one of the
-draws (`vectors.py`).
+draws (`epig.py`).
 """
 
 # mypy: disable-error-code="untyped-decorator, no-any-return"
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from askwell.compiling import kernel
-from askwell.information.vectors import LANES, address, set_two_class_information
+from askwell.information._kernels.epig import two_class_information
 
 __all__ = ["BLOCK", "ENTROPY", "FAR", "TERMS", "add_bounds"]
 
@@ -113,11 +113,5 @@ def add_bounds(covariance: Any, own_terms: Any, own: Any, terms: Any, target: An
                 _four_terms(total, rho, g, h, first)
             _remainders(rho, x, tail, slip, rest)
             _extremes(total, rho, rest, x, other, inverse, u)
-            k = 0
-            while k < BLOCK:
-                set_two_class_information(
-                    LANES, True, address(u, k), address(u, k), x[RARE], x[OTHER],
-                    address(rare, k), address(other, k), address(told, k),
-                )  # fmt: skip
-                k += LANES
+            two_class_information(u, x[RARE], x[OTHER], rare, other, told)
             out[i] += _add_open(total, x, chi, entropy, weight, told)

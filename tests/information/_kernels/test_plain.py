@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from askwell import epig, pairwise_epig, top_epig
-from askwell.information import plain
+from askwell.information._kernels import plain
 from askwell.seeds import rng_for
 
 

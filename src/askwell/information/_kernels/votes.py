@@ -16,9 +16,6 @@ it is written, nothing fused or reordered.
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from askwell.compiling import kernel
 from askwell.information.votes import LANES
@@ -27,47 +24,24 @@ __all__ = ["WORD", "codes_of", "count", "lowest", "pack", "score"]
 
 WORD = 64  # draws in a word of bits
 DRAW_BY_DRAW = 1.7  # votes per class of a target below which a group is counted draw by draw: measured
-BY_BITS = 32  # classes up to which votes for each are counted by bits
+PAIRS, FOURS, EIGHTS, BYTES = (np.uint64(0x0101010101010101 * byte) for byte in (0x55, 0x33, 0x0F, 0x01))
 SPARSE = 32  # of so many classes a group reaches one: then its counts are wiped one by one
 IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
 
 
-@intrinsic
-def _ones(typing: Any, word: Any) -> Any:
-    """How many bits are set."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), code
-
-
-@intrinsic
-def _equal(typing: Any, codes: Any, place: Any, vote: Any) -> Any:
-    """Which of the WORD numbers of an array from a place on are this one, as bits."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        number, lane = context.get_value_type(codes.dtype), ir.IntType(32)
-        vector = ir.VectorType(number, WORD)
-        votes = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
-        votes.align = codes.dtype.bitwidth // 8
-        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
-        wanted = builder.insert_element(nothing, builder.trunc(args[2], number), ir.Constant(lane, 0))
-        same = builder.icmp_unsigned("==", votes, builder.shuffle_vector(wanted, nothing, everywhere))
-        return builder.bitcast(same, ir.IntType(64))
-
-    return types.uint64(codes, types.intp, types.int64), code
+@kernel(**IN_ORDER)
+def _ones(word):
+    """How many bits are set: the usual sums of halves, which LLVM knows as one instruction."""
+    word = word - ((word >> np.uint64(1)) & PAIRS)
+    word = (word & FOURS) + ((word >> np.uint64(2)) & FOURS)
+    word = (word + (word >> np.uint64(4))) & EIGHTS
+    return (word * BYTES) >> np.uint64(56)
 
 
-@intrinsic
-def lowest(typing: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), code
+@kernel(**IN_ORDER)
+def lowest(word):
+    """The position of the lowest bit that is set."""
+    return np.int64(_ones((word & (~word + np.uint64(1))) - np.uint64(1)))
 
 
 @kernel(**IN_ORDER)
@@ -83,45 +57,24 @@ def codes_of(probs, index, codes):
 
 @kernel(**IN_ORDER)
 def count(codes, counts):
-    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`.
-
-    Of few classes by bits: the draws that vote for a class, a word at a time, and the others for the first one.
-    """
-    draws, classes = codes.shape[1], counts.shape[1]
-    words = draws // WORD if classes <= BY_BITS else 0
+    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`."""
     for i in range(codes.shape[0]):
-        row, rest = codes[i], WORD * words
-        for y in range(classes):
+        for y in range(counts.shape[1]):
             counts[i, y] = 0
-        for y in range(1, classes if words else 0):
-            found = np.uint64(0)
-            for word in range(words):
-                found += _ones(_equal(row, WORD * word, y))
-            counts[i, y] = np.int64(found)
-            rest -= counts[i, y]
-        counts[i, 0] = rest
-        for k in range(WORD * words, draws):
-            counts[i, row[k]] += 1
+        for k in range(codes.shape[1]):
+            counts[i, codes[i, k]] += 1
 
 
 @kernel(**IN_ORDER)
-def _sets(codes, line, bits, held):
-    """The draws of one input's `codes [k]` that vote for each class, as `bits [c, words]`, and how many they are.
-
-    `line` is scratch for whole words of codes.
-    """
-    draws, words = codes.shape[0], bits.shape[1]
-    for k in range(draws):
-        line[k] = codes[k]
-    rest = ~np.uint64(0) >> np.uint64(WORD * words - draws)
+def _sets(codes, bits, held):
+    """The draws of one input's `codes [k]` that vote for each class, as `bits [c, words]`, and how many they are."""
     for y in range(held.shape[0]):
         held[y] = 0
-        for word in range(words):
-            found = _equal(line, WORD * word, y)
-            if word == words - 1:
-                found &= rest
-            bits[y, word] = found
-            held[y] += np.int64(_ones(found))
+        for word in range(bits.shape[1]):
+            bits[y, word] = 0
+    for k in range(codes.shape[0]):
+        bits[codes[k], k // WORD] |= np.uint64(1) << np.uint64(k % WORD)
+        held[codes[k]] += 1
 
 
 @kernel(**IN_ORDER)
@@ -154,11 +107,11 @@ def pack(codes, f, bits, cells, counts, own):
     """
     chunks, classes, words, size = bits.shape
     draws, sets, held = cells.shape[1], np.empty((classes, words), np.uint64), np.empty(classes, np.int64)
-    nobody, line = np.zeros(draws, codes.dtype), np.zeros(words * WORD, codes.dtype)
+    nobody = np.zeros(draws, codes.dtype)
     for j in range(chunks * size):
         chunk, place = divmod(j, size)
         votes = codes[j] if j < codes.shape[0] else nobody
-        _sets(votes, line, sets, held)
+        _sets(votes, sets, held)
         for y in range(classes):
             for word in range(words):
                 bits[chunk, y, word, place] = sets[y, word]
@@ -264,11 +217,7 @@ def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pair
     """
     chunks, classes, words, size = bits.shape
     blocks, block = weights.shape[1:]
-    sets, held, line = (
-        np.empty((classes, words), np.uint64),
-        np.empty(classes, np.int64),
-        np.zeros(words * WORD, codes.dtype),
-    )
+    sets, held = np.empty((classes, words), np.uint64), np.empty(classes, np.int64)
     members, table, both = (
         np.empty(codes.shape[1], np.int64),
         np.zeros(classes * size, np.uint8),
@@ -277,7 +226,7 @@ def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pair
     joint, information, few = np.empty(size, np.int64), np.empty(size), min(255.0, DRAW_BY_DRAW * classes)
     for chunk in range(chunks):  # and not candidate by candidate: a chunk stays in the cache
         for i in range(codes.shape[0]):
-            _sets(codes[i], line, sets, held)
+            _sets(codes[i], sets, held)
             here = _own(held, f) - f[-1]
             if classes == 2:
                 _two_classes(sets, held, bits[chunk], counts[chunk], f, both, joint)
