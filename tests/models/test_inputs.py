@@ -333,8 +333,8 @@ def test_members_that_cannot_take_missing_values_say_so():
 # ---- labels: parameters that name classes reach the classes they name ----------------------------------------------
 
 RNG = rng_for(0, 0, "labels")
-X = RNG.normal(size=(240, 2))
-SIDE = (X[:, 0] + RNG.normal(size=240) > 0).astype(int)  # 0 or 1, hard to tell apart
+POINTS = RNG.normal(size=(240, 2))
+SIDE = (POINTS[:, 0] + RNG.normal(size=240) > 0).astype(int)  # 0 or 1, hard to tell apart
 KINDS = {
     "0 and 1": (0, 1),
     "1 and 2": (1, 2),
@@ -349,8 +349,8 @@ FOREST = {"n_estimators": 30, "max_depth": 2}
 def mean(model, kind, *, order=None):
     """The mean probability of each label."""
     y = np.array(KINDS[kind])[SIDE]
-    posterior = model.fit(X, y, rng=rng_for(0, 0, "fit"), classes=order)
-    return dict(zip(posterior.classes, posterior.predict(X).mean((0, 1)).tolist(), strict=True))
+    posterior = model.fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=order)
+    return dict(zip(posterior.classes, posterior.predict(POINTS).mean((0, 1)).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -414,11 +414,13 @@ def test_the_trees_are_those_of_a_fit_on_the_labels(estimator, backwards, kind):
     if estimator.get_params()[name] is None:
         estimator.set_params(**{name: {second: 5.0}})
     order = [second, first] if backwards else [first, second]
-    posterior = ForestModel(estimator).fit(X, y, rng=rng_for(0, 0, "fit"), classes=order)
+    posterior = ForestModel(estimator).fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=order)
     seed = int(rng_for(0, 0, "fit").integers(2**31))
     states = {each: seed for each in estimator.get_params() if each.endswith("random_state")}
-    theirs = clone(estimator).set_params(**states).fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(posterior.predict(X).mean(axis=1), theirs[:, ::-1] if backwards else theirs, atol=1e-6)
+    theirs = clone(estimator).set_params(**states).fit(POINTS, y).predict_proba(POINTS)
+    np.testing.assert_allclose(
+        posterior.predict(POINTS).mean(axis=1), theirs[:, ::-1] if backwards else theirs, atol=1e-6
+    )
 
 
 def test_a_class_without_labels_yet_may_have_a_weight():
@@ -428,14 +430,14 @@ def test_a_class_without_labels_yet_may_have_a_weight():
         ForestModel(BaggingClassifier(LogisticRegression(class_weight={"a": 20, "c": 3}), 3)),
         EnsembleModel(LogisticRegression(class_weight={"a": 20, "c": 3}), draws=2),
     ):
-        posterior = model.fit(X, y, rng=rng_for(0, 0, "fit"), classes=["c", "b", "a"])
-        assert posterior.predict(X)[:, :, 2].mean() > 0.75
-        assert (posterior.predict(X)[:, :, 0] == 0).all()
+        posterior = model.fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=["c", "b", "a"])
+        assert posterior.predict(POINTS)[:, :, 2].mean() > 0.75
+        assert (posterior.predict(POINTS)[:, :, 0] == 0).all()
 
 
 def test_a_learner_does_not_stop_at_a_class_that_is_still_to_come():
     forest = RandomForestClassifier(**FOREST, class_weight={0: 20, 1: 1, 2: 5})
-    learner = askwell.Learner(forest, X)
+    learner = askwell.Learner(forest, POINTS)
     learner.tell(range(40), SIDE[:40])
     assert len(learner.ask(3)) == 3
     assert learner.classes == [0, 1]
@@ -458,28 +460,28 @@ def test_a_key_that_is_no_class_is_refused(weights, classes, words):
         EnsembleModel(LogisticRegression(class_weight=weights), draws=2),
     ):
         with pytest.raises(ValueError, match=words):
-            model.fit(X, y, rng=rng_for(0, 0, "fit"), classes=classes)
+            model.fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=classes)
 
 
 def test_priors_are_in_sorted_order_and_may_be_of_classes_without_labels():
     y = np.array(["ham", "spam"])[SIDE]
-    theirs = GaussianNB(priors=[0.9, 0.1]).fit(X, y).predict_proba(X).mean(axis=0)
+    theirs = GaussianNB(priors=[0.9, 0.1]).fit(POINTS, y).predict_proba(POINTS).mean(axis=0)
     model = EnsembleModel(GaussianNB(priors=[0.9, 0.1]), draws=20)
-    ours = model.fit(X, y, rng=rng_for(0, 0, "fit"), classes=["spam", "ham"]).predict(X).mean((0, 1))
+    ours = model.fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=["spam", "ham"]).predict(POINTS).mean((0, 1))
     np.testing.assert_allclose(ours[::-1], theirs, atol=0.05)
     model = EnsembleModel(GaussianNB(priors=[0.5, 0.45, 0.05]), draws=20)  # eggs, ham, spam
-    ours = model.fit(X, y, rng=rng_for(0, 0, "fit"), classes=["spam", "eggs", "ham"]).predict(X).mean((0, 1))
+    ours = model.fit(POINTS, y, rng=rng_for(0, 0, "fit"), classes=["spam", "eggs", "ham"]).predict(POINTS).mean((0, 1))
     np.testing.assert_allclose(ours, [theirs[1], 0, theirs[0]], atol=0.05)
     with pytest.raises(ValueError, match=r"priors must have a number for each of the classes"):
-        EnsembleModel(GaussianNB(priors=[0.2] * 5), draws=2).fit(X, y, rng=rng_for(0, 0, "fit"))
+        EnsembleModel(GaussianNB(priors=[0.2] * 5), draws=2).fit(POINTS, y, rng=rng_for(0, 0, "fit"))
 
 
 def test_weights_of_one_against_the_rest_mean_the_rest_and_the_one():
-    y = np.array(["a", "b", "c"])[(X[:, 0] > -0.5).astype(int) + (X[:, 0] > 0.5)]
+    y = np.array(["a", "b", "c"])[(POINTS[:, 0] > -0.5).astype(int) + (POINTS[:, 0] > 0.5)]
     weights = {0: 1.0, 1: 30.0}
     model = EnsembleModel(OneVsRestClassifier(LogisticRegression(class_weight=weights)), draws=10)
-    ours = model.fit(X, y, rng=rng_for(0, 0, "fit")).predict(X).mean(axis=1)
-    theirs = OneVsRestClassifier(LogisticRegression(class_weight=weights)).fit(X, y).predict_proba(X)
+    ours = model.fit(POINTS, y, rng=rng_for(0, 0, "fit")).predict(POINTS).mean(axis=1)
+    theirs = OneVsRestClassifier(LogisticRegression(class_weight=weights)).fit(POINTS, y).predict_proba(POINTS)
     assert np.abs(ours - theirs).mean() < 0.05
 
 

@@ -149,7 +149,7 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
         words = f"{name} is a {kind}. For those there is {room}."
     elif hasattr(last, "best_estimator_") or hasattr(last, "refit"):
         words = (
-            f"{name} is a search. Give its result, best_estimator_, or askwell.as_model(search, draws=50), "
+            f"{name} is a search. Give its best_estimator_, or askwell.as_model(search, draws=50), "
             "which searches for each of 50 bootstrap samples of the labels."
         )
     elif of == "regressors":
