@@ -48,15 +48,15 @@ def init_project(
     "linear", pictures "pixels" and "linear", a table "columns" and "forest" ("linear" if it has prose). `others` are
     the other fields of `Settings`.
     """
-    place = Path(folder).absolute()
-    _check_place(place)
+    home = Path(folder).absolute()
+    _check_place(home)
     strange = sorted({*others} - {*_OTHERS})
     if strange:
         raise ValueError(f"init_project has no option {strange[0]!r}. There are {', '.join(sorted(_OTHERS))}.")
     settings, items = _settings(
-        place,
-        pool=_path_from(pool, place),
-        targets=None if targets is None else _path_from(targets, place),
+        home,
+        pool=_path_from(pool, home),
+        targets=None if targets is None else _path_from(targets, home),
         class_prior=class_prior,
         class_weights=class_weights,
         classes=None if classes is None else tuple(classes),
@@ -65,8 +65,8 @@ def init_project(
         model=model,
         **{name: value for name, value in others.items() if value is not None},
     )
-    project = Project(place, settings, new=True, items=items)
-    with _all_or_nothing(place, settings):
+    project = Project(home, settings, new=True, items=items)
+    with _all_or_nothing(home, settings):
         _bring_template(others.get("template"), project)
         _check_things(project)
         _begin(project)
@@ -82,11 +82,11 @@ _OTHERS = {*Settings.__dataclass_fields__} - {
 # ---- from what was given to settings -------------------------------------------------------------------------------
 
 
-def _settings(place: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> tuple[Settings, Items]:
+def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> tuple[Settings, Items]:
     """The settings, with what was not said found out from the data; and the pool, which has been read."""
     kind = given.pop("kind", None)
     items = open_items(
-        given["pool"] if is_url(given["pool"]) else os.path.normpath(place / given["pool"]),
+        given["pool"] if is_url(given["pool"]) else os.path.normpath(home / given["pool"]),
         id=given.get("id"),
         show=given["show"] or None,
         kind=kind,
@@ -99,13 +99,13 @@ def _settings(place: Path, *, features: Any, model: str | None, classes: Any, **
     elif not isinstance(features, str):
         features = tuple(features)
     elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
-        features = EMBEDDINGS + ",".join(_path_from(name.strip(), place) for name in names.split(","))
+        features = EMBEDDINGS + ",".join(_path_from(name.strip(), home) for name in names.split(","))
     if given.get("template") is not None:
-        kept = Path(_path_from(given["template"], place))
-        outside = kept.is_absolute() or ".." in kept.parts
-        given["template"] = kept.name if outside else kept.as_posix()  # a copy: see `_bring_template`
+        template = Path(_path_from(given["template"], home))
+        outside = template.is_absolute() or ".." in template.parts
+        given["template"] = template.name if outside else template.as_posix()  # a copy: see `_bring_template`
     if classes is None:
-        classes = _known_classes(items, given.get("label"))
+        classes = _classes_of(items, given.get("label"))
     if items.kind != "table":
         given["show"] = items.shown  # the column that was found
     model = model or _fitting(items, features)
@@ -123,23 +123,23 @@ def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
     return "linear" if any(is_prose(columns[name]) for name in used) else "forest"
 
 
-def _known_classes(items: Items, label: str | None) -> tuple[str, ...]:
+def _classes_of(items: Items, label: str | None) -> tuple[str, ...]:
     if label is None:
         raise ValueError("classes must be named, such as ham,spam; or name the label column that has them.")
-    found = sorted(set(_initial_labels(items, label).values()))
-    if len(found) < 2:
-        there = f"only {found[0]!r}" if found else "no label"
+    labels = sorted(set(_initial_labels(items, label).values()))
+    if len(labels) < 2:
+        there = f"only {labels[0]!r}" if labels else "no label"
         raise ValueError(
             f"classes must be two or more, and the label column {label!r} of {items.source} holds {there}. Name all "
-            f"classes that there can be: classes='{found[0] if found else 'ham'},...'."
+            f"classes that there can be: classes='{labels[0] if labels else 'ham'},...'."
         )
-    if len(found) > MOST_NUMBERS and any(_is_fraction(text) for text in found):
+    if len(labels) > MOST_NUMBERS and any(_is_fraction(text) for text in labels):
         raise ValueError(
-            f"the label column {label!r} of {items.source} holds {len(found)} different numbers, with fractions. Is it "
-            "a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
+            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. Is "
+            "it a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
             "into a few ranges, or name the classes if these are some."
         )
-    return tuple(found)
+    return tuple(labels)
 
 
 def _is_fraction(text: str) -> bool:
@@ -157,24 +157,24 @@ def _initial_labels(items: Items, label: str) -> dict[str, str]:
     return {item: cell.strip() for item, cell, gap in zip(items.ids, cells, missing, strict=True) if not gap}
 
 
-def _path_from(given: str | Path, place: Path) -> str:
+def _path_from(given: str | Path, home: Path) -> str:
     """The path as seen from the project's folder, if it was given as seen from somewhere or lies in the folder."""
     path = Path(given)
     if is_url(str(given)):
         return str(given)
-    if path.is_absolute() and not path.is_relative_to(place):
+    if path.is_absolute() and not path.is_relative_to(home):
         return str(path)
-    return Path(os.path.relpath(path.absolute(), place)).as_posix()
+    return Path(os.path.relpath(path.absolute(), home)).as_posix()
 
 
 # ---- making it -----------------------------------------------------------------------------------------------------
 
 
-def _check_place(place: Path) -> None:
-    if place.exists() and not place.is_dir():
-        raise ValueError(f"folder must be a new one, but {str(place)!r} is a file. Name another.")
-    if (place / FILE).exists():
-        raise ValueError(f"{str(place)!r} is a project already. Open it, or name another folder.")
+def _check_place(home: Path) -> None:
+    if home.exists() and not home.is_dir():
+        raise ValueError(f"folder must be a new one, but {str(home)!r} is a file. Name another.")
+    if (home / FILE).exists():
+        raise ValueError(f"{str(home)!r} is a project already. Open it, or name another folder.")
 
 
 @contextmanager
@@ -196,16 +196,16 @@ def _all_or_nothing(folder: Path, settings: Settings) -> Iterator[None]:
         raise
 
 
-def _store_files(url: str, place: Path) -> list[Path]:
+def _store_files(url: str, home: Path) -> list[Path]:
     """The files that a store of its own in the folder consists of."""
     name = url.removeprefix("sqlite:///")
     if not url.startswith("sqlite:///") or name.startswith("/") or not name:
         return []
-    return [Path(f"{place / name}{end}") for end in ("", "-lock", "-wal", "-shm", "-new", "-journal")]
+    return [Path(f"{home / name}{end}") for end in ("", "-lock", "-wal", "-shm", "-new", "-journal")]
 
 
-def _template_file(settings: Settings, place: Path) -> list[Path]:
-    return [] if settings.template is None else [place / settings.template]
+def _template_file(settings: Settings, home: Path) -> list[Path]:
+    return [] if settings.template is None else [home / settings.template]
 
 
 def _bring_template(given: str | Path | None, project: Project) -> None:
