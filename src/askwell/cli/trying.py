@@ -14,7 +14,7 @@ import click
 
 from askwell.acquisition import MEANINGS
 from askwell.cli.manners import command, names_in, plainly, whole_file, whole_number
-from askwell.data import Labelled, labelled
+from askwell.data import LabelledTable, labelled
 from askwell.seeds import rng_for
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         )
 
 
-def _model(name: str | None, task: Labelled) -> Any:
+def _model(name: str | None, task: LabelledTable) -> Any:
     """The model asked for, else the one that a project would have."""
     from askwell.models.names import model_named
 
@@ -226,7 +226,7 @@ def _write(found: Any, folder: Path, *, title: str, intro: str, metric: str, rep
     )
 
 
-def _write_questions(path: Path, found: Any, task: Labelled) -> None:
+def _write_questions(path: Path, found: Any, task: LabelledTable) -> None:
     """What was asked in each run, in order, by the user's ids or else the rows of the file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)

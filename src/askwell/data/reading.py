@@ -15,7 +15,7 @@ from askwell.data.encoding import in_one_unit, table_encoding
 from askwell.data.parquet import read_parquet
 from askwell.data.table import Column, Table, joined, label_column, numbers_column, some_rows, texts_column
 
-__all__ = ["Labelled", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
+__all__ = ["LabelledTable", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -217,8 +217,8 @@ def _cell(value: Any) -> str | None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Labelled:
-    """Labelled inputs, some of them set aside."""
+class LabelledTable:
+    """LabelledTable inputs, some of them set aside."""
 
     x: np.ndarray
     y: list[Any]
@@ -242,7 +242,7 @@ def labelled(
     test_share: float | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
-) -> Labelled:
+) -> LabelledTable:
     """The task in a table whose column `label` is known in every row; the other columns, encoded, are the inputs.
 
     A column of texts is encoded by its words, learnt from the rows that can be asked about and the targets. `test` is
@@ -297,7 +297,7 @@ def labelled(
         target_inputs = encode(wanted)
         note.append(f"targets: the {wanted.rows:,} rows of {wanted.source}")
     asked = np.flatnonzero(~held).tolist()
-    return Labelled(
+    return LabelledTable(
         encode(pool),
         [labels[row] for row in asked],
         [ids[row] for row in asked],

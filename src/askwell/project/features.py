@@ -24,8 +24,7 @@ import numpy as np
 
 from askwell.arrays import one_thread_each, spans
 from askwell.checks import fingerprint, write_file
-from askwell.data import Items, Rows, Table
-from askwell.data.dataset import Dataset
+from askwell.data import Dataset, Items, Rows, Table
 from askwell.data.display import pixels
 from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, table_encoding
 from askwell.data.table import check_column, listed
