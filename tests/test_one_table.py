@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from fastapi.testclient import TestClient
 from pyarrow import parquet
 
 from askwell import Learner
@@ -21,6 +22,7 @@ from askwell.data.pool import as_pool
 from askwell.models.forest import forest
 from askwell.project import open_project
 from askwell.seeds import rng_for
+from askwell.web import create_app
 
 # A mark, semicolons with decimal commas, quoted line breaks, empty lines, codes, blanks, and words that may be gaps.
 HEADER = 'key;"x; or y";size;code;town;gap;kind'
@@ -236,3 +238,17 @@ def test_the_same_questions_from_memory_and_from_files(tmp_path):
     assert asked[0] == asked[1]
     assert len(asked[0][1]) == 5
     assert all(score > 0 for _, score, *_ in asked[0][1])
+
+
+def test_the_page_shows_a_pool_that_stays_in_its_files(tmp_path):
+    path = awkward(tmp_path / "a.csv", key=lambda row: f"k{row}", gaps=False)
+    _, folder, _ = doors(path)
+    with project(tmp_path / "p", folder, "--id", "key", "--classes", "yes,no", "--show", "town,size") as opened:
+        client = TestClient(create_app(opened.session(), opened.items, title="p"), base_url="http://localhost")
+        client.post("/api/sign-in", json={"name": "ada"})
+        item = {"item": "k11"}
+        shown = client.get("/api/item", params=item).json()["card"]
+        assert shown["cells"] == [["town", "None"], ["size", "121"]]
+        rules = client.get("/api/rules").json()["version"]
+        answer = item | {"key": "5f0c8a5e-41d7", "label": "no", "rules": rules}
+        assert client.post("/api/answers", json=answer).json()["kept"] == "extra"  # it has its label of the column

@@ -158,7 +158,7 @@ def test_refusals_leave_nothing_behind(place, options, said, new):
 
 
 def test_what_others_put_there_meanwhile_stays(place, monkeypatch):
-    def busy(project, cut_short):
+    def busy(project):
         (place / "p" / "results.txt").write_text("of another program")
         raise ValueError("no")
 

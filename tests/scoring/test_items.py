@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from askwell.project.rounds import plan_round
 from fixed_posterior import Fixed
 from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import askwell
 from askwell.data.pool import as_pool
 from askwell.models.linear import LinearModel
+from askwell.project.rounds import plan_round
 from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.seeds import rng_for
 from askwell.targets import given

@@ -26,7 +26,7 @@ from askwell.cli.options import (
     split_names,
     whole_number,
 )
-from askwell.data import Labelled, labelled
+from askwell.data import LabelledTable, labelled
 from askwell.report import terminal_curves, terminal_style
 from askwell.seeds import rng_for
 
@@ -187,7 +187,7 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
         )
 
 
-def _model(name: str | None, task: Labelled) -> Any:
+def _model(name: str | None, task: LabelledTable) -> Any:
     """The model asked for, else the one that a project would have."""
     from askwell.models import model_named
 
@@ -197,7 +197,7 @@ def _model(name: str | None, task: Labelled) -> Any:
 # ---- what is written -----------------------------------------------------------------------------------------------
 
 
-def _write(result: Any, folder: Path, *, title: str, metric: str, repeat: str, task: Labelled) -> None:
+def _write(result: Any, folder: Path, *, title: str, metric: str, repeat: str, task: LabelledTable) -> None:
     from askwell.report import html_report, plot_curves
 
     first, *others = (line.strip() for line in task.note.splitlines())
@@ -209,7 +209,7 @@ def _write(result: Any, folder: Path, *, title: str, metric: str, repeat: str, t
     write_file(folder / "questions.csv", lambda path: _write_questions(path, result, task))
 
 
-def _write_questions(path: Path, result: Any, task: Labelled) -> None:
+def _write_questions(path: Path, result: Any, task: LabelledTable) -> None:
     """What was asked in each run, in order, by the user's ids or else the rows of the file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)

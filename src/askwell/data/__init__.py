@@ -1,26 +1,28 @@
 """Data: what a path holds, and how it becomes the inputs of a model and what people see. One reading for all of it.
 
-    CSV, JSON lines, Parquet ── Table ──┬── encoded: numbers for a model
-                                        ├── Pool: inputs and their ids, in memory
-                                        └── Items: texts, pictures or rows, as people see them
-    many of them, too large to read ── Rows: the same numbers and ids, read a chunk at a time
+    CSV, JSON lines, Parquet ───── Table ────┬── encoded: numbers for a model
+                                             ├── Pool: inputs and their ids
+                                             └── Items: texts, pictures or rows, as people see them
+    many files, too large to read ─ Dataset ─┬── Rows: the same numbers in the same Pool, read a chunk at a time
+                                             └── Items: the same rows, each read when it is shown
 
 A path means the same everywhere: the same ids, columns, types, missing values and error messages.
 """
 
-from askwell.data.dataset import BadRows, Rows, open_rows
+from askwell.data.dataset import BadRows, Dataset, Rows, open_dataset, open_rows
 from askwell.data.display import Items, Kind, LeftOut, ShownImage, ShownItem, ShownRow, ShownText, open_items
 from askwell.data.encoding import Encoded, encoded
 from askwell.data.pool import Pool, as_pool
-from askwell.data.reading import Labelled, labelled, read_table
+from askwell.data.reading import LabelledTable, labelled, read_table
 from askwell.data.table import Table, label_column
 
 __all__ = [
     "BadRows",
+    "Dataset",
     "Encoded",
     "Items",
     "Kind",
-    "Labelled",
+    "LabelledTable",
     "LeftOut",
     "Pool",
     "Rows",
@@ -33,6 +35,7 @@ __all__ = [
     "encoded",
     "label_column",
     "labelled",
+    "open_dataset",
     "open_items",
     "open_rows",
     "read_table",

@@ -106,10 +106,10 @@ def utf8_content(path: Path, encoding: str | None) -> bytes:
     try:
         if encoding is not None and encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "utf-8-sig"):
             return io.TextIOWrapper(io.BytesIO(data), encoding, newline="").read().encode()
-    except UnicodeDecodeError as fault:
-        raise ValueError(_undecodable(path.name, data, fault)) from None
-    except UnicodeError as fault:  # UTF-16 without its mark
-        raise ValueError(f"{path.name} is not {encoding} text: {fault}.") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(_undecodable(path.name, data, error)) from None
+    except UnicodeError as error:  # UTF-16 without its mark
+        raise ValueError(f"{path.name} is not {encoding} text: {error}.") from None
     except LookupError:
         raise ValueError(
             f"encoding must be the name of a text encoding, such as 'utf-8', but it is {encoding!r}."
@@ -173,8 +173,8 @@ def csv_header(name: str, data: bytes, form: Form) -> list[str]:
     """The names of the columns: all different, and none of them looking like a value."""
     try:
         cells = next(csv.reader(_lines(name, data, 1), **form.options), [])
-    except csv.Error as fault:
-        raise ValueError(f"{name}:1: {fault}. Is this a CSV file?") from None
+    except csv.Error as error:
+        raise ValueError(f"{name}:1: {error}. Is this a CSV file?") from None
     names = [cell.strip() or f"column {place}" for place, cell in enumerate(cells, 1)]
     if not any(cell.strip() for cell in cells):
         raise ValueError(f"{name}:1: the first row must name the columns, but it is empty.")
@@ -325,8 +325,8 @@ def _lines(name: str, data: bytes, first: int, nul: bool = False) -> Iterator[st
     except UnicodeDecodeError:
         try:
             data.decode()
-        except UnicodeDecodeError as fault:  # with its place in the whole
-            raise ValueError(_undecodable(name, data, fault, first=first)) from None
+        except UnicodeDecodeError as error:  # with its place in the whole
+            raise ValueError(_undecodable(name, data, error, first=first)) from None
 
 
 def _parts(reader: Iterator[list[str]], name: str, number: int) -> Iterator[list[list[str]]]:
@@ -335,9 +335,9 @@ def _parts(reader: Iterator[list[str]], name: str, number: int) -> Iterator[list
         rows: list[list[str]] = []
         try:
             rows.extend(islice(reader, PART))
-        except csv.Error as fault:
-            cause = "a quotation mark that is opened and never closed" if "end of data" in str(fault) else str(fault)
-            if "field larger" in str(fault):
+        except csv.Error as error:
+            cause = "a quotation mark that is opened and never closed" if "end of data" in str(error) else str(error)
+            if "field larger" in str(error):
                 cause = f"a value of more than {csv.field_size_limit():,} letters, or a quotation mark never closed"
             raise ValueError(
                 f"{name}:{number + len(rows)}: this row cannot be read: {cause}. A quotation mark inside a quoted "
@@ -363,15 +363,15 @@ def _check_widths(name: str, rows: list[list[str]], first: int, header: Sequence
     )
 
 
-def _undecodable(name: str, data: bytes, fault: UnicodeDecodeError, *, first: int | None = None) -> str:
+def _undecodable(name: str, data: bytes, error: UnicodeDecodeError, *, first: int | None = None) -> str:
     """What cannot be read, in which row (with the number of the `first`), and what to try."""
     if b"\0" in data[: 1 << 12]:
         return f"{name} is no text file by its content. A table is CSV, JSON lines (.jsonl) or .parquet."
     if first is not None:
-        ends, _ = row_ends(np.frombuffer(data[: fault.start], np.uint8), inside=False)
+        ends, _ = row_ends(np.frombuffer(data[: error.start], np.uint8), inside=False)
         name = f"{name}:{first + len(ends)}"
     return (
-        f"{name}: this is not {fault.encoding} text (byte 0x{fault.object[fault.start]:02x}). "
+        f"{name}: this is not {error.encoding} text (byte 0x{error.object[error.start]:02x}). "
         "Try encoding='cp1252' (Windows, western Europe) or save the file as UTF-8."
     )
 

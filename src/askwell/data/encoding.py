@@ -63,10 +63,10 @@ class Encoded:
     """Numbers for a model: `x [n, d]`, the names of its columns, and a note on how they came about.
 
     >>> table = Table("a.csv", {"age": np.array([31.0, np.nan, 5.0]), "town": ["Oslo", "Rome", "Bern"]}, range(2, 5))
-    >>> found = encoded(table)
-    >>> found.names
+    >>> inputs = encoded(table)
+    >>> inputs.names
     ('age', 'age (missing)', 'town=Bern', 'town=Oslo', 'town=Rome')
-    >>> found.encode(Table("b.csv", {"town": ["Rome", "Paris"], "age": np.array([7, 8])}, range(2, 4))).tolist()
+    >>> inputs.encode(Table("b.csv", {"town": ["Rome", "Paris"], "age": np.array([7, 8])}, range(2, 4))).tolist()
     [[7.0, 0.0, 0.0, 0.0, 1.0], [8.0, 0.0, 0.0, 0.0, 0.0]]
     """
 
@@ -97,13 +97,13 @@ def encoded(table: Table, *, columns: Sequence[str] | None = None, drop: Iterabl
         table.column(name)
     features, left_out = [], {}
     for name in columns if columns is not None else [name for name in table.columns if name not in drop]:
-        found = _feature(table, name, asked=columns is not None)
-        if isinstance(found, Feature):
-            features.append(found)
+        feature = _feature(table, name, asked=columns is not None)
+        if isinstance(feature, Feature):
+            features.append(feature)
         elif columns is None:
-            left_out[name] = found
+            left_out[name] = feature
         else:
-            raise ValueError(f"the column {name!r} of {table.source} cannot be used: {found}. {ADVICE}")
+            raise ValueError(f"the column {name!r} of {table.source} cannot be used: {feature}. {ADVICE}")
     if not features:
         raise ValueError(
             f"{table.source} has no column that can be used as an input. Left out: "
@@ -229,7 +229,7 @@ def _numbers(table: Table, feature: Feature, values: Values) -> np.ndarray:
     """A column of numbers or dates as floats, NaN where missing."""
     if feature.kind == "number" and isinstance(values, np.ndarray):
         return values.astype(float)
-    found = np.full(len(values), np.nan)
+    numbers = np.full(len(values), np.nan)
     read = _number if feature.kind == "number" else _days
     for row, value in enumerate(values):
         if value is None or value != value:
@@ -241,15 +241,15 @@ def _numbers(table: Table, feature: Feature, values: Values) -> np.ndarray:
                 f"{table.place(row)}: the column {feature.column!r} must hold {wanted} here as elsewhere, "
                 f"but it is {value!r}."
             )
-        found[row] = number
-    return found
+        numbers[row] = number
+    return numbers
 
 
 def _fill_levels(part: np.ndarray, feature: Feature, table: Table) -> None:
-    places = {level: place for place, level in enumerate(feature.levels)}
+    positions = {level: position for position, level in enumerate(feature.levels)}
     other = len(feature.levels) if feature.other else -1
     texts = as_texts(table, feature.column)  # also of numbers only, where the first table had others too
-    columns = np.fromiter((places.get(text, other) for text in texts), np.intp, len(texts))
+    columns = np.fromiter((positions.get(text, other) for text in texts), np.intp, len(texts))
     known = np.flatnonzero(columns >= 0)
     part[known, columns[known]] = 1
 
@@ -408,12 +408,12 @@ def fit_texts(*parts: Sequence[str]) -> tuple[Encoder, str]:
         _, _, directions = randomized_svd(counts, d, n_iter=7, random_state=0)
 
     def encode(others: Sequence[str]) -> np.ndarray:
-        found = np.empty((len(others), d))
+        numbers = np.empty((len(others), d))
         for span in spans(len(others), LEARNT):
             x = words.transform(others[span]) @ directions.T
             length = np.linalg.norm(x, axis=1, keepdims=True)  # what is left of a length says how usual the words are
-            found[span] = x / np.where(length > 0, length, 1)
-        return found
+            numbers[span] = x / np.where(length > 0, length, 1)
+        return numbers
 
     return encode, f"{counts.shape[1]:,} {what} by TF-IDF, in {d} numbers by SVD{of}"
 
@@ -437,9 +437,9 @@ def in_one_unit(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     unit = float(np.sqrt(sum(squares) / x.size)) or 1.0
 
     def in_unit(rows: np.ndarray) -> np.ndarray:
-        found = np.empty(rows.shape, np.float32)
+        scaled = np.empty(rows.shape, np.float32)
         for span in spans(len(rows), LEARNT):
-            found[span] = (rows[span] - centre) / unit
-        return found
+            scaled[span] = (rows[span] - centre) / unit
+        return scaled
 
     return in_unit

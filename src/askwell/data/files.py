@@ -48,13 +48,13 @@ class Chunk(NamedTuple):
         return f"{self.source}, {part}"
 
 
-def is_url(place: str) -> bool:
-    """Whether a place is a URL: its scheme has two letters at least, since Windows' drives have one.
+def is_url(path: str) -> bool:
+    """Whether a path is a URL: its scheme has two letters at least, since Windows' drives have one.
 
     >>> is_url("s3://bucket/pool"), is_url("C:/pool.csv"), is_url("pool.csv")
     (True, False, False)
     """
-    scheme, mark, _ = place.partition("://")
+    scheme, mark, _ = path.partition("://")
     return bool(mark) and len(scheme) > 1
 
 
@@ -75,18 +75,18 @@ def files_of(source: str | Path | Sequence[str | Path]) -> list[str]:
     """
     if not isinstance(source, str | Path):
         return [file for each in source for file in files_of(each)]
-    place = str(source)
-    names = _remote(place) if is_url(place) else _local(place)
+    path = str(source)
+    names = _remote(path) if is_url(path) else _local(path)
     if not names:
-        raise ValueError(f"source must name files, but there are none at {place!r} (of {', '.join(KINDS)}).")
+        raise ValueError(f"source must name files, but there are none at {path!r} (of {', '.join(KINDS)}).")
     return names
 
 
-def opened(place: str) -> BinaryIO:
-    """The file at a place, to be read in any order."""
-    if not is_url(place):
-        return open(place, "rb")
-    file: BinaryIO = _fsspec().open(place, "rb").open()
+def opened(path: str) -> BinaryIO:
+    """The file at a path, to be read in any order."""
+    if not is_url(path):
+        return open(path, "rb")
+    file: BinaryIO = _fsspec().open(path, "rb").open()
     return file
 
 
@@ -103,36 +103,36 @@ def saved_array(file: str | Path) -> np.ndarray:
     return x
 
 
-def _local(place: str) -> list[str]:
-    path = Path(place)
+def _local(source: str) -> list[str]:
+    path = Path(source)
     if path.is_dir():
         return _of_one_kind([str(file) for file in path.iterdir() if file.is_file()])
     if path.exists():
-        return [place]
-    if glob.has_magic(place):
-        return sorted(name for name in glob.glob(place, recursive=True) if Path(name).is_file())
-    raise ValueError(f"source must name files, but {place!r} does not exist.")
+        return [source]
+    if glob.has_magic(source):
+        return sorted(name for name in glob.glob(source, recursive=True) if Path(name).is_file())
+    raise ValueError(f"source must name files, but {source!r} does not exist.")
 
 
-def _remote(place: str) -> list[str]:
+def _remote(source: str) -> list[str]:
     fsspec = _fsspec()
     try:
-        files, path = fsspec.core.url_to_fs(place)
-        return _listed(files, path, place)
+        files, path = fsspec.core.url_to_fs(source)
+        return _listed(files, path, source)
     except ImportError:
         raise
-    except Exception as fault:  # each kind of store has its own
-        raise ValueError(f"source must name files, but {place!r} cannot be looked at: {fault}") from fault
+    except Exception as error:  # each kind of store has its own
+        raise ValueError(f"source must name files, but {source!r} cannot be looked at: {error}") from error
 
 
-def _listed(files: Any, path: str, place: str) -> list[str]:
+def _listed(files: Any, path: str, source: str) -> list[str]:
     if glob.has_magic(path):
         names = files.glob(path)
     elif files.isdir(path):
         names = [name for name in files.ls(path, detail=False) if not files.isdir(name)]
         return [files.unstrip_protocol(name) for name in _of_one_kind(names)]
     else:
-        return [place]
+        return [source]
     return sorted(files.unstrip_protocol(name) for name in names)
 
 
@@ -140,8 +140,8 @@ def _of_one_kind(names: Sequence[str]) -> list[str]:
     """Those of the first kind that there is any of: a folder of Parquet often has a README too."""
     shown = [name for name in names if not Path(name).name.startswith((".", "_"))]
     for kinds in ((".parquet", ".pq"), (".csv", ".tsv"), (".npy",)):
-        if found := sorted(name for name in shown if name.lower().endswith(kinds)):
-            return found
+        if names_of_kind := sorted(name for name in shown if name.lower().endswith(kinds)):
+            return names_of_kind
     return []
 
 

@@ -36,8 +36,8 @@ def read_content(path: Path) -> Any:
     try:
         with _opened(str(path)) as file:
             content = file.read()
-    except (ArrowException, OSError) as fault:
-        raise ValueError(f"{path.name} is not a whole Parquet file: {str(fault).splitlines()[0]}") from None
+    except (ArrowException, OSError) as error:
+        raise ValueError(f"{path.name} is not a whole Parquet file: {str(error).splitlines()[0]}") from None
     names = content.column_names
     if len({*names}) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -81,10 +81,10 @@ def read_numbers(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
     with _opened(chunk.file) as file:
         table = file.read_row_groups(range(chunk.first, chunk.stop), columns=list(columns), use_threads=False)
         widths = [_width(table.schema.field(name).type) for name in columns]
-        found = [_numbers(table.column(name), width) for name, width in zip(columns, widths, strict=True)]
+        arrays = [_numbers(table.column(name), width) for name, width in zip(columns, widths, strict=True)]
         if max(widths) == 1:  # two copies in long runs: fewer misses, and fewer waits for other threads, than columns
-            return np.ascontiguousarray(np.concatenate(found, axis=None).reshape(len(found), -1).T)
-        return np.concatenate(found, axis=1)
+            return np.ascontiguousarray(np.concatenate(arrays, axis=None).reshape(len(arrays), -1).T)
+        return np.concatenate(arrays, axis=1)
 
 
 def read_column(chunk: Chunk, column: str) -> list[Any]:
@@ -101,8 +101,8 @@ def packed(columns: dict[str, Any]) -> bytes:
 
     sink = BufferOutputStream()
     parquet.write_table(table({name: _column(values) for name, values in columns.items()}), sink)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _opened(file: str) -> Any:

@@ -15,7 +15,7 @@ from askwell.data.encoding import in_one_unit, table_encoding
 from askwell.data.parquet import read_parquet
 from askwell.data.table import Column, Table, joined, label_column, numbers_column, some_rows, texts_column
 
-__all__ = ["Labelled", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
+__all__ = ["LabelledTable", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -87,8 +87,8 @@ def check_file(file: Path, *, empty: bool = False) -> None:
             raise ValueError(f"{file.name} is {OTHER_KINDS[file.suffix.lower()]}.")
         with file.open("rb") as opened:
             first = opened.read(1 << 12)
-    except OSError as fault:
-        raise ValueError(f"{str(file)!r} cannot be read: {fault.strerror or fault}.") from None
+    except OSError as error:
+        raise ValueError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from None
     if not first.strip() and not empty:
         raise ValueError(f"{file.name} is empty. A table has a row of column names and rows of values.")
     if first.startswith(b"PK\x03\x04"):
@@ -144,7 +144,7 @@ def _json_lines(file: Path, encoding: str) -> Table:
                 values.append(None)
     if not columns:
         raise ValueError(f"{file.name} has no rows with values. Each line must be an object like" + ' {"age": 31}.')
-    return joined(file.name, {name: _values(found) for name, found in columns.items()}, numbers)
+    return joined(file.name, {name: _values(cells) for name, cells in columns.items()}, numbers)
 
 
 def json_rows(file: Path, *, encoding: str = "utf-8-sig") -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -194,17 +194,17 @@ def _parsed(text: str) -> Any:
     return record
 
 
-def _values(found: list[Any]) -> Column:
+def _values(cells: list[Any]) -> Column:
     """A column of JSON values: numbers, truth values, or all of them as text."""
-    kinds = {float if isinstance(value, float) else type(value) for value in found}
+    kinds = {float if isinstance(value, float) else type(value) for value in cells}
     if kinds == {bool}:
-        return np.array(found), None
+        return np.array(cells), None
     if kinds <= {int, float, type(None)}:
         try:
-            return numbers_column(found)
+            return numbers_column(cells)
         except OverflowError:  # a whole number beyond any float: an id
             pass
-    return texts_column([_cell(value) for value in found])
+    return texts_column([_cell(value) for value in cells])
 
 
 def _cell(value: Any) -> str | None:
@@ -217,8 +217,8 @@ def _cell(value: Any) -> str | None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Labelled:
-    """Labelled inputs, some of them set aside."""
+class LabelledTable:
+    """LabelledTable inputs, some of them set aside."""
 
     x: np.ndarray
     y: list[Any]
@@ -242,7 +242,7 @@ def labelled(
     test_share: float | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
-) -> Labelled:
+) -> LabelledTable:
     """The task in a table whose column `label` is known in every row; the other columns, encoded, are the inputs.
 
     A column of texts is encoded by its words, learnt from the rows that can be asked about and the targets. `test` is
@@ -283,26 +283,26 @@ def labelled(
         encode = lambda other: in_unit(inputs.encode(other))  # noqa: E731
     note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.notes]
     if test is None:
-        judged = encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
+        held_out = encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
         note.append(f"test set: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
     else:
         other = read(test)
         labels, theirs = _alike((table, labels), (other, label_column(other, label)), label)
-        judged = encode(other), theirs
+        held_out = encode(other), theirs
         note.append(f"test set: the {other.rows:,} rows of {other.source}")
-    aim = None
+    target_inputs = None
     if wanted is None:
         note.append("targets: drawn from the rows that can be asked about")
     else:
-        aim = encode(wanted)
+        target_inputs = encode(wanted)
         note.append(f"targets: the {wanted.rows:,} rows of {wanted.source}")
     asked = np.flatnonzero(~held).tolist()
-    return Labelled(
+    return LabelledTable(
         encode(pool),
         [labels[row] for row in asked],
         [ids[row] for row in asked],
-        judged,
-        aim,
+        held_out,
+        target_inputs,
         "\n  ".join(note),
         inputs.texts,
         alike,

@@ -371,11 +371,11 @@ def _texts(cells: Any) -> Column:
     head = cells.slice(0, LOOK).to_pylist()
     coded = cells.dictionary_encode().combine_chunks() if 2 * len({*head}) <= len(head) else None
     written = (cells if coded is None else coded.dictionary).to_pylist()
-    found = [None if (text := cell.strip()) in MISSING else text for cell in written]
-    alike = all((text or "") == cell for text, cell in zip(found, written, strict=True))
+    texts = [None if (text := cell.strip()) in MISSING else text for cell in written]
+    alike = all((text or "") == cell for text, cell in zip(texts, written, strict=True))
     if coded is not None:
-        found = np.array([*found, None], object)[coded.indices.to_numpy()].tolist()
-    return found, None if alike else cells
+        texts = np.array([*texts, None], object)[coded.indices.to_numpy()].tolist()
+    return texts, None if alike else cells
 
 
 def _prints_as(values: np.ndarray, cells: Any) -> bool:
@@ -384,10 +384,10 @@ def _prints_as(values: np.ndarray, cells: Any) -> bool:
     return bool(chunked_array([array(values).cast(cells.type)]) == cells)
 
 
-def _any(found: Any) -> bool:
+def _any(values: Any) -> bool:
     from pyarrow import compute
 
-    return bool(compute.any(found).as_py())
+    return bool(compute.any(values).as_py())
 
 
 def _missing(kind: Any) -> Any:

@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 AT_ONCE = 500  # records stored together
-IMPORTED = "import"  # who said it, where the file does not tell
+IMPORTED = "import"  # the annotator, where the file does not say
 
 
 Format: TypeAlias = Literal["csv", "jsonl", "parquet", "label-studio"]
-Found: TypeAlias = tuple[str, Mapping[str, Any] | str]
+ReadRow: TypeAlias = tuple[str, Mapping[str, Any] | str]
 """(file:row, what stands there or why it cannot be read)."""
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -230,11 +230,11 @@ def import_labels(
     written so, and the format by name where the ending does not tell.
     """
     file = Path(path)
-    found = read_rows(file, format_of(file, format), safe=safe)
+    rows = read_rows(file, format_of(file, format), safe=safe)
     rules, known = project.session().rules, {record.key: record for record in _records(project)}
     revisions = _state(project).revisions
     new, refused, again = list[Record](), list[str](), 0
-    for place, row in found:
+    for position, row in rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
@@ -247,7 +247,7 @@ def import_labels(
             else:
                 raise ValueError(f"the key {record.key!r} stands for another answer in this project already.")
         except ValueError as error:
-            refused.append(f"{place}: {error}")
+            refused.append(f"{position}: {error}")
     for start in range(0, len(new), AT_ONCE):
         project.store().append(new[start : start + AT_ONCE])
     return ImportReport(len(new), again, tuple(refused))
@@ -316,8 +316,8 @@ def _time(value: Any) -> float | None:
     with suppress(ValueError):
         return _number("at", value)
     try:
-        found = datetime.fromisoformat(value)
-        number = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        time = datetime.fromisoformat(value)
+        number = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         number = -1.0
     if number < 0:
@@ -360,8 +360,8 @@ def iso_time(at: float) -> str:
     >>> iso_time(1.5e9)
     '2017-07-14T02:40:00.000000Z'
     """
-    found = datetime.fromtimestamp(min(at, LAST_TIME), UTC)
-    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    time = datetime.fromtimestamp(min(at, LAST_TIME), UTC)
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def table_bytes(format: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], *, safe: bool = True) -> bytes:
@@ -487,7 +487,7 @@ def write_output(file: Path, data: bytes) -> None:
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_rows(file: Path, format: str, *, safe: bool) -> list[Found]:
+def read_rows(file: Path, format: str, *, safe: bool) -> list[ReadRow]:
     """What stands in a file, row by row; a ValueError if it cannot be read at all.
 
     It is read as every table is (`askwell.data.read_table`), but a row that is wrong does not spoil the others.
@@ -520,7 +520,7 @@ def _parquet(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, row
 
 
-def _read_studio(file: Path) -> Iterator[Found]:
+def _read_studio(file: Path) -> Iterator[ReadRow]:
     try:
         tasks = json.loads(file.read_bytes().decode("utf-8-sig"))
     except OSError as error:

@@ -24,8 +24,7 @@ import numpy as np
 
 from askwell.arrays import one_thread_each, spans
 from askwell.checks import fingerprint, write_file
-from askwell.data import Items, Rows, Table
-from askwell.data.dataset import Dataset
+from askwell.data import Dataset, Items, Rows, Table
 from askwell.data.display import pixels
 from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, table_encoding
 from askwell.data.table import check_column, listed
@@ -287,12 +286,12 @@ def _embeddings(
                 )
             )
         both = [items] if targets is None else [items, targets]
-        found = [
+        read = [
             _file_of_rows(_at(folder, file), each, before)
             for file, each, before in zip(files, both, [*recorded, None, None], strict=False)
         ]
-        x, note, theirs = found[0][0], f"embeddings: {listed(files)}", found[1][0] if len(found) > 1 else None
-        pairings = tuple(pairing for _, pairing in found)
+        x, note, theirs = read[0][0], f"embeddings: {listed(files)}", read[1][0] if len(read) > 1 else None
+        pairings = tuple(pairing for _, pairing in read)
     if theirs is not None and theirs.shape[1] != x.shape[1]:
         raise ValueError(
             f"embeddings must be of one length, but the pool's have {x.shape[1]} numbers and the targets' "
@@ -308,13 +307,13 @@ def _embeddings(
             raise ValueError(
                 f"the project's features are embeddings in a file: those of {others.source} are needed in another one."
             )
-        found = _column_of_lists(others, name) if file is None else _file_of_rows(file, others)[0]
-        if found.shape[1] != x.shape[1]:
+        vectors = _column_of_lists(others, name) if file is None else _file_of_rows(file, others)[0]
+        if vectors.shape[1] != x.shape[1]:
             raise ValueError(
                 f"embeddings must be of one length, but the pool's have {x.shape[1]} numbers and those of "
-                f"{others.source} {found.shape[1]}."
+                f"{others.source} {vectors.shape[1]}."
             )
-        return found
+        return vectors
 
     return replace(_apart(len(x), joined, f"{note}, {x.shape[1]} numbers each", encode, columns), pairings=pairings)
 
@@ -353,14 +352,14 @@ def _list_of_numbers(text: Any) -> list[float]:
         return []
 
 
-def _finite(values: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
-    found = np.asarray(values, np.float32)
-    wrong = ~np.isfinite(found).all(axis=1)
+def _finite(values: np.ndarray, where: Callable[[int], str]) -> np.ndarray:
+    x = np.asarray(values, np.float32)
+    wrong = ~np.isfinite(x).all(axis=1)
     if wrong.any():
         raise ValueError(
-            f"{place(int(np.flatnonzero(wrong)[0]))}: embeddings must be finite numbers, and here one is not."
+            f"{where(int(np.flatnonzero(wrong)[0]))}: embeddings must be finite numbers, and here one is not."
         )
-    return found
+    return x
 
 
 # ---- a cache -------------------------------------------------------------------------------------------------------
@@ -426,8 +425,8 @@ def vectors_of(items: Items, file: Path, *, recorded: Pairing | None = None) -> 
     if ids is not None:
         return _by_id(items, file, values, ids), None
     keys, counted = _keys(items), _is_counted(items)
-    here = _places(items, len(values))
-    now = None if here is None else _by_place(keys, here, len(values))
+    here = _positions(items, len(values))
+    now = None if here is None else _by_position(keys, here, len(values))
     if recorded is not None and now == recorded.keys:
         return _taken(values, here), recorded
     digest = _digest(file)
@@ -435,13 +434,13 @@ def vectors_of(items: Items, file: Path, *, recorded: Pairing | None = None) -> 
         return _taken(values, _right_count(items, file, len(values), here)), Pairing(file.name, digest, now or ())
     if digest == recorded.sha256:
         if counted:
-            places = _right_count(items, file, len(values), here)
-            _check_still_there(items, file, keys, places, recorded)
-            return _taken(values, places), recorded
+            positions = _right_count(items, file, len(values), here)
+            _check_still_there(items, file, keys, positions, recorded)
+            return _taken(values, positions), recorded
         return _taken(values, _found_again(items, file, keys, here, recorded)), recorded
-    places = _right_count(items, file, len(values), here)
-    _check_order(items, file, keys, places, recorded)
-    return _taken(values, places), Pairing(file.name, digest, now or ())
+    positions = _right_count(items, file, len(values), here)
+    _check_order(items, file, keys, positions, recorded)
+    return _taken(values, positions), Pairing(file.name, digest, now or ())
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------
@@ -451,24 +450,24 @@ def _read(file: Path) -> tuple[np.ndarray, list[str] | None]:
     """(vectors `[n, d]`, their ids if the file says them)."""
     ids = None
     try:
-        found = np.load(file, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            with found:
-                names = [name for name in found.files if name != "ids"]
-                if "ids" not in found.files or len(names) != 1:
+        x = np.load(file, allow_pickle=False)
+        if not isinstance(x, np.ndarray):
+            with x:
+                names = [name for name in x.files if name != "ids"]
+                if "ids" not in x.files or len(names) != 1:
                     raise ValueError('it must hold two arrays: "ids" [n] and one of vectors [n, d]')
-                ids, found = found["ids"], found[names[0]]
+                ids, x = x["ids"], x[names[0]]
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(file)!r}.") from None
-    except Exception as fault:  # the header is parsed as Python, and a damaged one fails in many ways
-        raise ValueError(f"{file.name} is not a whole NumPy array of numbers: {fault}") from None
-    if found.ndim != 2 or found.dtype.kind not in "fiu":
+    except Exception as error:  # the header is parsed as Python, and a damaged one fails in many ways
+        raise ValueError(f"{file.name} is not a whole NumPy array of numbers: {error}") from None
+    if x.ndim != 2 or x.dtype.kind not in "fiu":
         raise ValueError(f"{file.name} must hold rows of numbers [n, d].")
     if ids is None:
-        return found, None
-    if ids.shape != (len(found),) or ids.dtype.kind not in "iuU":
+        return x, None
+    if ids.shape != (len(x),) or ids.dtype.kind not in "iuU":
         raise ValueError(f'{file.name}: "ids" must be as many texts or whole numbers as there are vectors.')
-    return found, [*map(str, ids.tolist())]
+    return x, [*map(str, ids.tolist())]
 
 
 def _digest(file: Path) -> str:
@@ -500,7 +499,7 @@ def _keys(items: Items) -> list[str]:
     return [hashlib.blake2b(repr(row).encode("utf-8", "replace"), digest_size=8).hexdigest() for row in shown]
 
 
-def _places(items: Items, rows: int) -> np.ndarray | None:
+def _positions(items: Items, rows: int) -> np.ndarray | None:
     """The items' rows in a file of so many, if it has one for each row of the pool, or for each item."""
     if rows == len(items) + len(items.left_out):
         return np.arange(len(items)) if items.rows is None else np.asarray(items.rows, np.intp)
@@ -516,43 +515,43 @@ def _right_count(items: Items, file: Path, rows: int, here: np.ndarray | None) -
     return here
 
 
-def _by_place(keys: Sequence[str], places: np.ndarray, rows: int) -> tuple[str, ...]:
-    found = [""] * rows
-    for key, place in zip(keys, places.tolist(), strict=True):
-        found[place] = key
-    return tuple(found)
+def _by_position(keys: Sequence[str], positions: np.ndarray, rows: int) -> tuple[str, ...]:
+    result = [""] * rows
+    for key, position in zip(keys, positions.tolist(), strict=True):
+        result[position] = key
+    return tuple(result)
 
 
 def _once(keys: Sequence[str]) -> dict[str, int]:
-    """Key -> place, of those that occur once."""
-    found: dict[str, int] = {}
+    """Key -> position, of those that occur once."""
+    positions: dict[str, int] = {}
     twice: set[str] = {""}
-    for place, key in enumerate(keys):
-        if key in found:
+    for position, key in enumerate(keys):
+        if key in positions:
             twice.add(key)
-        found[key] = place
-    return {key: place for key, place in found.items() if key not in twice}
+        positions[key] = position
+    return {key: position for key, position in positions.items() if key not in twice}
 
 
 def _by_id(items: Items, file: Path, values: np.ndarray, ids: Sequence[str]) -> np.ndarray:
-    places = {item: place for place, item in enumerate(ids)}
-    if len(places) < len(ids):
-        twice = next(item for place, item in enumerate(ids) if places[item] != place)
+    positions = {item: position for position, item in enumerate(ids)}
+    if len(positions) < len(ids):
+        twice = next(item for position, item in enumerate(ids) if positions[item] != position)
         raise ValueError(f"{file.name}: ids must all be different, but {twice!r} occurs more than once.")
-    _check_all(items, file, [item for item in items.ids if item not in places])
-    return values[[places[item] for item in items.ids]]
+    _check_all(items, file, [item for item in items.ids if item not in positions])
+    return values[[positions[item] for item in items.ids]]
 
 
 def _found_again(
     items: Items, file: Path, keys: Sequence[str], here: np.ndarray | None, recorded: Pairing
 ) -> np.ndarray:
     """Where the vectors of these ids are: the file is as it was, the pool is not."""
-    places = _once(recorded.keys)
-    rows = [places.get(key, -1) for key in keys]
+    positions = _once(recorded.keys)
+    rows = [positions.get(key, -1) for key in keys]
     if here is not None:  # what was no item then, and had a vector all the same
         rows = [
-            place if row < 0 and recorded.keys[place] == "" else row
-            for row, place in zip(rows, here.tolist(), strict=True)
+            position if row < 0 and recorded.keys[position] == "" else row
+            for row, position in zip(rows, here.tolist(), strict=True)
         ]
     _check_all(items, file, [key for key, row in zip(keys, rows, strict=True) if row < 0])
     return np.asarray(rows, np.intp)
@@ -570,14 +569,14 @@ def _check_all(items: Items, file: Path, lacking: Sequence[str]) -> None:
 def _check_still_there(items: Items, file: Path, keys: Sequence[str], here: np.ndarray, recorded: Pairing) -> None:
     """Rows that are counted stand where they stood."""
     before, now = _once(recorded.keys), _once(keys)
-    moved = [place for key, place in now.items() if key in before and before[key] != here[place]]
+    moved = [position for key, position in now.items() if key in before and before[key] != here[position]]
     if moved:
         raise ValueError(
             f"the rows of {items.source} have moved since {file.name} was first used (item {items.ids[moved[0]]!r} "
             "stood elsewhere), and without an id column vectors and answers belong to rows by their number. Bring the "
             "old order back."
         )
-    if changed := sum(key != recorded.keys[place] for key, place in zip(keys, here.tolist(), strict=True)):
+    if changed := sum(key != recorded.keys[position] for key, position in zip(keys, here.tolist(), strict=True)):
         warnings.warn(
             f"{changed:,} rows of {items.source} are not what they were when {file.name} was first used; their vectors "
             "are taken as they are.",

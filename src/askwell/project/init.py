@@ -1,4 +1,4 @@
-"""Making a project: everything is looked at before anything is kept, and nothing half-made is left behind."""
+"""Making a project: everything is looked at before anything is written, and nothing half-made is left behind."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from askwell.checks import write_file
 from askwell.data import Items, Table, open_items
 from askwell.data.encoding import is_prose
 from askwell.data.files import is_url
@@ -23,7 +24,7 @@ __all__ = ["init_project", "project_note"]
 
 SHOWN = 5  # of what was left out
 MOST_NUMBERS = 20  # classes that are numbers with fractions; more are a quantity, as `askwell simulate` has it
-IMPORTED = "import"  # who told the labels that were known at the start
+IMPORTED = "import"  # who gave the initial labels
 
 
 def init_project(
@@ -47,15 +48,15 @@ def init_project(
     "linear", pictures "pixels" and "linear", a table "columns" and "forest" ("linear" if it has prose). `others` are
     the other fields of `Settings`.
     """
-    place = Path(folder).absolute()
-    _check_place(place)
+    home = Path(folder).absolute()
+    _check_place(home)
     strange = sorted({*others} - {*_OTHERS})
     if strange:
         raise ValueError(f"init_project has no option {strange[0]!r}. There are {', '.join(sorted(_OTHERS))}.")
-    settings, items = _settled(
-        place,
-        pool=_kept_path(pool, place),
-        targets=None if targets is None else _kept_path(targets, place),
+    settings, items = _settings(
+        home,
+        pool=_path_from(pool, home),
+        targets=None if targets is None else _path_from(targets, home),
         class_prior=class_prior,
         class_weights=class_weights,
         classes=None if classes is None else tuple(classes),
@@ -64,11 +65,11 @@ def init_project(
         model=model,
         **{name: value for name, value in others.items() if value is not None},
     )
-    project = Project(place, settings, new=True, items=items)
-    with _whole(place, settings) as cut_short:
+    project = Project(home, settings, new=True, items=items)
+    with _all_or_nothing(home, settings):
         _bring_template(others.get("template"), project)
         _check_things(project)
-        _begin(project, cut_short)
+        _begin(project)
         project.keep_pairings()
     return project
 
@@ -81,11 +82,11 @@ _OTHERS = {*Settings.__dataclass_fields__} - {
 # ---- from what was given to settings -------------------------------------------------------------------------------
 
 
-def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> tuple[Settings, Items]:
+def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **given: Any) -> tuple[Settings, Items]:
     """The settings, with what was not said found out from the data; and the pool, which has been read."""
     kind = given.pop("kind", None)
     items = open_items(
-        given["pool"] if is_url(given["pool"]) else os.path.normpath(place / given["pool"]),
+        given["pool"] if is_url(given["pool"]) else os.path.normpath(home / given["pool"]),
         id=given.get("id"),
         show=given["show"] or None,
         kind=kind,
@@ -98,13 +99,13 @@ def _settled(place: Path, *, features: Any, model: str | None, classes: Any, **g
     elif not isinstance(features, str):
         features = tuple(features)
     elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
-        features = EMBEDDINGS + ",".join(_kept_path(name.strip(), place) for name in names.split(","))
+        features = EMBEDDINGS + ",".join(_path_from(name.strip(), home) for name in names.split(","))
     if given.get("template") is not None:
-        kept = Path(_kept_path(given["template"], place))
-        outside = kept.is_absolute() or ".." in kept.parts
-        given["template"] = kept.name if outside else kept.as_posix()  # a copy: see `_bring_template`
+        template = Path(_path_from(given["template"], home))
+        outside = template.is_absolute() or ".." in template.parts
+        given["template"] = template.name if outside else template.as_posix()  # a copy: see `_bring_template`
     if classes is None:
-        classes = _known_classes(items, given.get("label"))
+        classes = _classes_of(items, given.get("label"))
     if items.kind != "table":
         given["show"] = items.shown  # the column that was found
     model = model or _fitting(items, features)
@@ -122,23 +123,23 @@ def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
     return "linear" if any(is_prose(columns[name]) for name in used) else "forest"
 
 
-def _known_classes(items: Items, label: str | None) -> tuple[str, ...]:
+def _classes_of(items: Items, label: str | None) -> tuple[str, ...]:
     if label is None:
         raise ValueError("classes must be named, such as ham,spam; or name the label column that has them.")
-    found = sorted(set(_known_labels(items, label).values()))
-    if len(found) < 2:
-        there = f"only {found[0]!r}" if found else "no label"
+    labels = sorted(set(_initial_labels(items, label).values()))
+    if len(labels) < 2:
+        there = f"only {labels[0]!r}" if labels else "no label"
         raise ValueError(
             f"classes must be two or more, and the label column {label!r} of {items.source} holds {there}. Name all "
-            f"classes that there can be: classes='{found[0] if found else 'ham'},...'."
+            f"classes that there can be: classes='{labels[0] if labels else 'ham'},...'."
         )
-    if len(found) > MOST_NUMBERS and any(_is_fraction(text) for text in found):
+    if len(labels) > MOST_NUMBERS and any(_is_fraction(text) for text in labels):
         raise ValueError(
-            f"the label column {label!r} of {items.source} holds {len(found)} different numbers, with fractions. Is it "
-            "a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
+            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. Is "
+            "it a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
             "into a few ranges, or name the classes if these are some."
         )
-    return tuple(found)
+    return tuple(labels)
 
 
 def _is_fraction(text: str) -> bool:
@@ -148,7 +149,7 @@ def _is_fraction(text: str) -> bool:
         return False
 
 
-def _known_labels(items: Items, label: str) -> dict[str, str]:
+def _initial_labels(items: Items, label: str) -> dict[str, str]:
     """Item -> label, of the rows that have one."""
     if items.table is None:
         raise ValueError(f"label must be a column of a table, but {items.source} is none.")
@@ -156,63 +157,55 @@ def _known_labels(items: Items, label: str) -> dict[str, str]:
     return {item: cell.strip() for item, cell, gap in zip(items.ids, cells, missing, strict=True) if not gap}
 
 
-def _kept_path(given: str | Path, place: Path) -> str:
+def _path_from(given: str | Path, home: Path) -> str:
     """The path as seen from the project's folder, if it was given as seen from somewhere or lies in the folder."""
     path = Path(given)
     if is_url(str(given)):
         return str(given)
-    if path.is_absolute() and not path.is_relative_to(place):
+    if path.is_absolute() and not path.is_relative_to(home):
         return str(path)
-    return Path(os.path.relpath(path.absolute(), place)).as_posix()
+    return Path(os.path.relpath(path.absolute(), home)).as_posix()
 
 
 # ---- making it -----------------------------------------------------------------------------------------------------
 
 
-def _check_place(place: Path) -> None:
-    if place.exists() and not place.is_dir():
-        raise ValueError(f"folder must be a new one, but {str(place)!r} is a file. Name another.")
-    if (place / FILE).exists():
-        raise ValueError(f"{str(place)!r} is a project already. Open it, or name another folder.")
+def _check_place(home: Path) -> None:
+    if home.exists() and not home.is_dir():
+        raise ValueError(f"folder must be a new one, but {str(home)!r} is a file. Name another.")
+    if (home / FILE).exists():
+        raise ValueError(f"{str(home)!r} is a project already. Open it, or name another folder.")
 
 
 @contextmanager
-def _whole(place: Path, settings: Settings) -> Iterator[bool]:
-    """Leave the folder as a whole project, or as it was: `askwell.toml` appears last, and in one step.
-
-    Gives whether one that was killed at it was here before.
-    """
-    folders = [folder for folder in (place, *place.parents) if not folder.exists()]
-    draft = place / f"{FILE}.part"
-    ours = [draft, place / CACHE, *_store_files(settings.store, place), *_template_file(settings, place)]
-    ours = [path for path in ours if not path.exists()]
+def _all_or_nothing(folder: Path, settings: Settings) -> Iterator[None]:
+    """The folder becomes a project when `askwell.toml` appears, last of all; if making it fails, it is as it was."""
+    folders = [each for each in (folder, *folder.parents) if not each.exists()]
+    own = (folder / CACHE, *_store_files(settings.store, folder), *_template_file(settings, folder))
+    new = [path for path in own if not path.exists()]
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(settings_text(settings))
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft not in ours
-        os.replace(draft, place / FILE)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+        write_file(folder / FILE, settings_text(settings), safe=True)
     except BaseException:
-        for path in ours:
+        for path in new:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         with suppress(OSError):  # what somebody else has put there stays
-            for folder in folders:
-                folder.rmdir()
+            for each in folders:
+                each.rmdir()
         raise
 
 
-def _store_files(url: str, place: Path) -> list[Path]:
+def _store_files(url: str, home: Path) -> list[Path]:
     """The files that a store of its own in the folder consists of."""
     name = url.removeprefix("sqlite:///")
     if not url.startswith("sqlite:///") or name.startswith("/") or not name:
         return []
-    return [Path(f"{place / name}{end}") for end in ("", "-lock", "-new", "-journal")]
+    return [Path(f"{home / name}{end}") for end in ("", "-lock", "-new", "-journal")]
 
 
-def _template_file(settings: Settings, place: Path) -> list[Path]:
-    return [] if settings.template is None else [place / settings.template]
+def _template_file(settings: Settings, home: Path) -> list[Path]:
+    return [] if settings.template is None else [home / settings.template]
 
 
 def _bring_template(given: str | Path | None, project: Project) -> None:
@@ -225,8 +218,8 @@ def _bring_template(given: str | Path | None, project: Project) -> None:
                 raise ValueError(f"template would replace the other {file.name!r} of the folder. Rename one of them.")
             if not file.exists():
                 file.write_bytes(content)
-        except OSError as fault:
-            raise ValueError(f"template must be a file, but {str(given)!r}: {fault.strerror or fault}.") from None
+        except OSError as error:
+            raise ValueError(f"template must be a file, but {str(given)!r}: {error.strerror or error}.") from None
 
 
 def _check_things(project: Project) -> None:
@@ -240,10 +233,10 @@ def _check_things(project: Project) -> None:
         raise ValueError(f"model gp is for two classes, but there are {len(project.settings.classes)}. Try forest.")
 
 
-def _begin(project: Project, cut_short: bool) -> None:
-    """The first records, all of them or none: the rules, and the labels that are known.
+def _begin(project: Project) -> None:
+    """The first records, all of them or none: the rules, and the initial labels.
 
-    One that was `cut_short` after it had written them is gone on with, if they are the same.
+    A store in the folder that has just these is what an init that was killed left: run again, it resumes.
     """
     wanted = project.settings
     per_item = wanted.labels_per_item
@@ -257,7 +250,7 @@ def _begin(project: Project, cut_short: bool) -> None:
     }
     events: list[Event] = [RulesChanged(rules)]
     if wanted.label is not None:
-        for item, label in _known_labels(project.items, wanted.label).items():
+        for item, label in _initial_labels(project.items, wanted.label).items():
             if label not in wanted.classes:
                 table, row = project.items.table, project.items.position(item)
                 raise ValueError(
@@ -269,7 +262,7 @@ def _begin(project: Project, cut_short: bool) -> None:
     store = project.store(new=True)
 
     def first(state: State) -> list[Event]:
-        there = store.read(wanted.run) if cut_short else []
+        there = store.read(wanted.run) if _store_files(wanted.store, project.folder) else []
         if there and [(each.who, event_of(each)) for each in there] == [(IMPORTED, event) for event in events]:
             return []
         if state.seq:
@@ -305,7 +298,7 @@ def project_note(project: Project) -> str:
     first, *more = project.features_note.splitlines()
     lines += [f"features: {pool.shape[1]} dimensions; {first}", *(f"  {line}" for line in more)]
     lines.append(f"classes: {', '.join(wanted.classes)}")
-    known = 0 if wanted.label is None else len(_known_labels(items, wanted.label))
+    known = 0 if wanted.label is None else len(_initial_labels(items, wanted.label))
     if wanted.label is not None:
         lines.append(f"initial labels: {known:,}, from the column {wanted.label}")
     lines.append(f"model: {wanted.model}; acquisition function: {wanted.score}; batch size: {wanted.batch}")

@@ -10,8 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.arrays import spans
-from askwell.data import Items, LeftOut, Table, open_items
-from askwell.data.dataset import Dataset
+from askwell.data import Dataset, Items, LeftOut, Table, open_items
 from askwell.data.files import is_pattern
 from askwell.data.table import some_rows
 from askwell.models.protocol import mean_predict

@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -57,32 +57,39 @@ class Project:
     @cached_property
     def items(self) -> Items:
         """The pool's items."""
-        wanted = self.settings
-        hide = [name for name in (wanted.label, wanted.cost) if name is not None]
-        return open_items(self.source(wanted.pool), id=wanted.id, hide=hide, **self._reading())
+        return self._open(self.settings.pool, self.settings.id)
 
     @cached_property
     def target_items(self) -> Items | None:
         """The items of the targets, or None if there is no file of them. They need no ids: rows are counted then."""
-        wanted = self.settings
-        if wanted.targets is None:
+        path, id = self.settings.targets, self.settings.id
+        if path is None:
             return None
-        path, hide = self.source(wanted.targets), [name for name in (wanted.label, wanted.cost) if name is not None]
         try:
-            return open_items(path, id=wanted.id, hide=hide, **self._reading())
+            return self._open(path, id)
         except ValueError:
-            items = open_items(path, hide=hide, **self._reading())
-            if wanted.id in (None, *items.columns):  # not the id column was the trouble
+            items = self._open(path, None)
+            if id in (None, *items.columns):  # not the id column was the trouble
                 raise
             return items
+
+    def _open(self, path: str, id: str | None) -> Items:
+        names = ("kind", "encoding", "delimiter")
+        options = {name: getattr(self.settings, name) for name in names} | {"show": self.settings.show or None}
+        return open_items(self.source(path), id=id, hide=self.no_inputs, **options)
+
+    @property
+    def no_inputs(self) -> list[str]:
+        """The columns of labels and costs."""
+        return [name for name in (self.settings.label, self.settings.cost) if name is not None]
 
     def store(self, *, new: bool = False) -> Store:
         """The open store; `new` lets it be empty, as it is only before a project is begun."""
         if "store" not in self._made:
             url = store_url(self.settings.store, self.folder)
             self._made["store"] = open_store(url) if new else _begun(url, self.settings.run, self._writable)
-        found: Store = self._made["store"]
-        return found
+        store: Store = self._made["store"]
+        return store
 
     def session(self) -> "Session":
         """Who is asked what, and what they answered."""
@@ -91,8 +98,8 @@ class Project:
         if "session" not in self._made:
             wanted = self.settings
             self._made["session"] = Session(self.store(), self.items.ids, run=wanted.run, seed=wanted.seed)
-        found: Session = self._made["session"]
-        return found
+        session: Session = self._made["session"]
+        return session
 
     def features(self) -> tuple[Any, Any]:
         """Inputs of the model: the pool's `[n, d]`, and the targets' `[m, d]` or None. The same in every process.
@@ -150,9 +157,9 @@ class Project:
             if file.stat().st_size > LARGEST_TEMPLATE:
                 raise ValueError(f"it is larger than {LARGEST_TEMPLATE // 10**6} MB")
             return file.read_text("utf-8")
-        except (ValueError, OSError) as fault:  # what is no UTF-8 is a ValueError too
-            said = str(fault).removesuffix(".")
-            raise ValueError(f"template must be a UTF-8 file in the project's folder, but: {said}.") from None
+        except (ValueError, OSError) as error:  # what is no UTF-8 is a ValueError too
+            reason = str(error).removesuffix(".")
+            raise ValueError(f"template must be a UTF-8 file in the project's folder, but: {reason}.") from None
 
     @property
     def features_note(self) -> str:
@@ -192,14 +199,16 @@ class Project:
         self.close()
 
     def encoder(self) -> Features:
-        """The features with their way of encoding other items, which no cache keeps: made from the pool once more."""
-        if self._features.encode is not None:
-            return self._features
-        if "encoder" not in self._made:
-            made = make_features(self.items, self.target_items, self.settings.features, **self._making())
-            self._made["encoder"] = made
-        found: Features = self._made["encoder"]
-        return found
+        """The features with their way of encoding other items, which no cache holds: made from the pool once more."""
+        return self._features if self._features.encode is not None else self._remade
+
+    @cached_property
+    def _remade(self) -> Features:
+        return make_features(*self._made_of, drop=self.no_inputs, folder=self.folder)
+
+    @property
+    def _made_of(self) -> tuple[Items, Items | None, str | tuple[str, ...]]:
+        return self.items, self.target_items, self.settings.features
 
     def keep_pairings(self) -> None:
         """Store whose the vectors in files are, if that is not what is stored."""
@@ -218,12 +227,12 @@ class Project:
 
     def _pairings(self) -> tuple[Pairing | None, ...]:
         """Whose the vectors in files are, by the store: of the pool and of the targets."""
-        found: dict[str, Pairing] = {}
+        stored: dict[str, Pairing] = {}
         for record in self.store().read(self._pairing_run):
-            event, before = VectorsPaired.from_record(record), found.get(record.kind)
+            event, before = VectorsPaired.from_record(record), stored.get(record.kind)
             keys = (before.keys if before is not None and event.first else ()) + tuple(event.keys)
-            found[event.kind] = Pairing(event.file, event.sha256, keys)
-        return tuple(found.get(of) for of in PAIRED)
+            stored[event.kind] = Pairing(event.file, event.sha256, keys)
+        return tuple(stored.get(of) for of in PAIRED)
 
     @property
     def _pairing_run(self) -> str:
@@ -232,38 +241,21 @@ class Project:
     @cached_property
     def _features(self) -> Features:
         """With files of vectors, what they were paired with is looked up, and kept if it is new."""
-        if not _has_files(self.settings.features) or self._is_new:
-            return self._made_features(())
-        before = self._pairings()
-        found = self._made_features(before)
-        self.__dict__["_features"] = found
-        self.keep_pairings()
-        first = next(iter(found.pairings), None)
-        if before[0] is None and first is not None:
-            warnings.warn(
-                f"the order of the rows of {self.items.source} is kept with this project from now on, so that the "
-                f"vectors of {first.file} stay with their rows.",
-                stacklevel=2,
-            )
-        return found
-
-    def _made_features(self, recorded: Sequence[Pairing | None]) -> Features:
-        cache = self.folder / CACHE / "features.npz"
-        wanted = self.settings.features
-        return kept_features(self.items, self.target_items, wanted, **self._making(), cache=cache, recorded=recorded)
-
-    def _making(self) -> dict[str, Any]:
-        wanted = self.settings
-        return {"drop": [name for name in (wanted.label, wanted.cost) if name is not None], "folder": self.folder}
-
-    def _reading(self) -> dict[str, Any]:
-        wanted = self.settings
-        return {
-            "show": wanted.show or None,
-            "kind": wanted.kind,
-            "encoding": wanted.encoding,
-            "delimiter": wanted.delimiter,
-        }
+        paired = _has_files(self.settings.features) and not self._is_new
+        recorded = self._pairings() if paired else ()
+        options: dict[str, Any] = {"drop": self.no_inputs, "folder": self.folder, "recorded": recorded}
+        features = kept_features(*self._made_of, cache=self.folder / CACHE / "features.npz", **options)
+        if paired:
+            self.__dict__["_features"] = features
+            self.keep_pairings()
+            first = next(iter(features.pairings), None)
+            if recorded[0] is None and first is not None:
+                warnings.warn(
+                    f"the order of the rows of {self.items.source} is kept with this project from now on, so that "
+                    f"the vectors of {first.file} stay with their rows.",
+                    stacklevel=2,
+                )
+        return features
 
 
 def _has_files(features: str | tuple[str, ...]) -> bool:
@@ -273,10 +265,9 @@ def _has_files(features: str | tuple[str, ...]) -> bool:
 
 def open_project(folder: str | Path, *, writable: bool = True) -> Project:
     """The project in a folder; one that is not to be `writable` may lie on a disk that cannot be written."""
-    place = Path(folder)
-    if place.name == FILE:
-        place = place.parent
-    return Project(place.absolute(), read_settings(place.absolute() / FILE), writable=writable)
+    path = Path(folder).absolute()
+    path = path.parent if path.name == FILE else path
+    return Project(path, read_settings(path / FILE), writable=writable)
 
 
 # ---- models and stores ---------------------------------------------------------------------------------------------
@@ -295,7 +286,7 @@ def _begun(url: str, run: str, writable: bool) -> Store:
     if url.startswith("sqlite:///") and not file.exists():
         raise StoreError(f"the store of this project, {str(file)!r}, is not there. Usual cause: it was moved or {LOST}")
     if not writable and url.startswith("sqlite:///"):  # what can be written is opened as ever: it may be in use
-        writable = all(os.access(place, os.W_OK) for place in (file, file.parent))
+        writable = all(os.access(path, os.W_OK) for path in (file, file.parent))
     store = open_store(url, writable=writable)
     if run in store.runs():
         return store
@@ -317,10 +308,10 @@ def _called(name: str, folder: Path) -> Any:
             thing: Any = importlib.import_module(module)
         for part in function.split("."):
             thing = getattr(thing, part)
-    except ImportError as fault:
+    except ImportError as error:
         raise ValueError(
-            f"model {name!r} cannot be imported: {fault}. Put {module}.py into the project's folder, or install it."
-        ) from fault
+            f"model {name!r} cannot be imported: {error}. Put {module}.py into the project's folder, or install it."
+        ) from error
     except AttributeError:
         raise ValueError(f"model {name!r} names no function: {module} has no {function}.") from None
     return thing()
@@ -333,7 +324,7 @@ _FOLDERS: dict[Path, dict[str, ModuleType]] = {}  # project's folder -> the modu
 def _modules_of(folder: Path, wanted: str) -> Iterator[None]:
     """Let imports find the modules of this folder, and none of the same name: another project's, or the program's."""
     own = _FOLDERS.setdefault(folder, {})
-    foreign = {name for found in _FOLDERS.values() for name in found}
+    foreign = {name for modules in _FOLDERS.values() for name in modules}
     if (folder / f"{wanted}.py").is_file() or (folder / wanted / "__init__.py").is_file():
         foreign |= {name for name in sys.modules if name.partition(".")[0] == wanted}
     aside = {name: sys.modules.pop(name) for name in foreign & sys.modules.keys()}

@@ -277,28 +277,28 @@ def read_settings(path: Path) -> Settings:
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"{name} is larger than {LARGEST // 10**6} MB, so it is no settings file.")
-        found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        content = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         raise ValueError(
             f"there is no project in {str(path.parent)!r}: it has no {FILE}. Name a project's folder, or make one with "
             "askwell init."
         ) from None
-    except OSError as fault:
-        raise ValueError(f"{name} cannot be read: {fault.strerror or fault}.") from None
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not UTF-8 text. Save it as UTF-8.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as fault:
-        raise ValueError(f"{name} cannot be read: {fault}. Texts stand in quotation marks, lists in [...].") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{name} cannot be read: {error}. Texts stand in quotation marks, lists in [...].") from None
     try:
-        return Settings(**_flat(found))
-    except ValueError as fault:
-        raise ValueError(f"{name}: {fault}") from None
+        return Settings(**_flat(content))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
-def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Name -> value out of the sections; refuses names that mean nothing, and says which ones are missing."""
     values: dict[str, Any] = {}
-    for section, content in found.items():
+    for section, content in sections.items():
         if section in _TABLES:
             values[section] = content
             continue
