@@ -12,7 +12,9 @@ backup does not replace a file in use, and nobody makes a new file where one in 
 
 import json
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 import zlib
@@ -308,13 +310,15 @@ class SqliteStore:
     def _rows(self, condition: str, *values: Any) -> list[tuple[int, float, Content]]:
         """Rows as stored, each proved by its checksum: SQLite itself does not notice a changed character."""
         found = self._connection.execute(f"SELECT {COLUMNS} FROM record WHERE {condition} ORDER BY seq", values)
-        rows = []
-        for seq, at, key, run, kind, item, body, who, checksum in found.fetchall():  # all: who reads holds up a writer
-            row = (key, run, kind, item, body, who)
-            if checksum != _checksum(seq, at, row):
-                raise StoreError(damaged(self._path, f"record {seq} is not as it was stored"))
-            rows.append((seq, at, row))
-        return rows
+        return [_proved(row, self._path) for row in found.fetchall()]  # all at once: who reads holds up a writer
+
+
+def _proved(stored: tuple[Any, ...], path: Path | None) -> tuple[int, float, Content]:
+    seq, at, key, run, kind, item, body, who, checksum = stored
+    row = (key, run, kind, item, body, who)
+    if checksum != _checksum(seq, at, row):
+        raise StoreError(damaged(path, f"record {seq} is not as it was stored"))
+    return seq, at, row
 
 
 def _checksum(seq: int, at: float, row: Content) -> int:
@@ -369,6 +373,8 @@ def _in_use(path: Path, migrations: Migrations) -> tuple[sqlite3.Connection, boo
             if alone := _claimed(guard):
                 if not path.exists():
                     make(path, migrations)
+                elif any(_unfinished(path)):
+                    rehearse(path, migrations)
                 guard.execute("COMMIT")
             guard.execute(f"PRAGMA busy_timeout = {round(1000 * WAIT)}")
             guard.execute("BEGIN")
@@ -448,6 +454,20 @@ def examine(connection: sqlite3.Connection, path: Path, migrations: Migrations, 
             raise StoreError(damaged(path, "; ".join(wrong)))
         if found == 0 or _schema(connection) != _expected(migrations[:found]):
             raise StoreError(damaged(path, "its tables are not those of a store"))
+
+
+def rehearse(path: Path, migrations: Migrations) -> None:
+    """Let SQLite clear up after a killed writer in a copy first, and look at each record: what is refused stays as is.
+
+    An unfinished journal belongs to its database. Beside another one, such as a backup, it would destroy it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for each in (path, *_unfinished(path)):
+            shutil.copy(each, folder)
+        with closing(_connection(Path(folder, path.name))) as connection:
+            examine(connection, path, migrations, thorough=True)
+            for row in connection.execute(f"SELECT {COLUMNS} FROM record"):
+                _proved(row, path)
 
 
 def make(path: Path, migrations: Migrations) -> None:
