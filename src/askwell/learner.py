@@ -90,7 +90,7 @@ class Learner:
             None if class_weights is None else checked_class_weights(class_weights, score=score, classes=self._classes)
         )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
-        self._known: tuple[int, Round] | None = None
+        self._made: tuple[int, Round] | None = None
         self._positions: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
@@ -280,7 +280,7 @@ class Learner:
 
     def _knowledge(self, state: State) -> Round:
         """What follows from the labels; the same one until they change."""
-        if self._known is None or self._known[0] != state.changes:
+        if self._made is None or self._made[0] != state.changes:
             labels = state.latest_labels()
             if not labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
@@ -294,8 +294,8 @@ class Learner:
                 seed=self._seed,
                 engine=self._engine,
             )
-            self._known = state.changes, made
-        return self._known[1]
+            self._made = state.changes, made
+        return self._made[1]
 
     # ---- ids and labels ----
 
@@ -304,7 +304,7 @@ class Learner:
         given = _listed("ids", ids)
         items = [text_of(self._pool.ids[self._pool.position(item)]) for item in given]
         if len(set(items)) < len(items):
-            twice = next(item for place, item in enumerate(given) if items[place] in items[:place])
+            twice = next(item for n, item in enumerate(given) if items[n] in items[:n])
             raise ValueError(f"ids must all be different, but {twice!r} occurs more than once.")
         return items
 

@@ -1,9 +1,9 @@
 """Group commit: the requests of many threads that wait are served together, with one append for all of them.
 
 An append waits for the disk, so one for each request would be the limit of a session. One thread leads: it serves all
-that wait, and one of those that came meanwhile leads next, so nobody waits for more than two appends. Between processes
-the store's `after` decides: a request that was too late is decided again, and what needs no such guard (an answer, a
-release) is stored at once, never refused and never delayed.
+that wait, and the first of those that came meanwhile leads next, so nobody waits for more than two appends. Between
+processes the store's `after` decides: a request that was too late is decided again, and what needs no such guard (an
+answer, a release) is stored at once, never refused and never delayed.
 """
 
 import threading
@@ -68,10 +68,11 @@ class GroupCommit:
         with self._changed:
             self._waiting.append(request)
             try:
-                while self._busy and not request.done:
+                while not request.done and (self._busy or self._waiting[0] is not request):
                     self._changed.wait()
             except BaseException:  # interrupted
                 self._waiting = [other for other in self._waiting if other is not request]
+                self._changed.notify_all()
                 raise
             if request.done:
                 return request.outcome()

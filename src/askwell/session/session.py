@@ -430,11 +430,11 @@ class Session:
         return bool(rules.named(known.label) == rules.named(event.label))
 
     def _receipt(self, key: str, *, again: bool) -> Receipt:
-        said = self._state.requests[key]
-        assert isinstance(said, Answer)
-        labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
-        kept: Outcome = "again" if again else said.kept
-        return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.round)
+        answer = self._state.requests[key]
+        assert isinstance(answer, Answer)
+        labels, needed = len(self._state.votes(answer.item)), self._state.needed(answer.item)
+        kept: Outcome = "again" if again else answer.kept
+        return Receipt(key, answer.item, kept, labels, needed, answer.corrects, self._state.round)
 
     def _task(self, lease: Lease) -> Assignment:
         """A lease as its holder sees it."""
@@ -442,11 +442,11 @@ class Session:
         return Assignment(lease.item, lease.token, lease.until, hint.score, hint.why, labels)
 
     def _undone(self, who: str, key: str) -> Undone | None:
-        said = self._state.requests[key]
-        if not isinstance(said, Withdrawal) or said.answer is None:
+        undo = self._state.requests[key]
+        if not isinstance(undo, Withdrawal) or undo.answer is None:
             return None
-        leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
-        return Undone(said.answer, self._task(leases[-1]) if leases else None)
+        leases = [lease for lease in self._state.leases.on(undo.answer.item) if lease.who == who]
+        return Undone(undo.answer, self._task(leases[-1]) if leases else None)
 
     def _queue(self, round: int, candidates: Iterable[Candidate]) -> QueueReplaced:
         ranked = list(candidates)

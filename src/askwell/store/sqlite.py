@@ -60,6 +60,7 @@ SETTINGS = (
 )
 WAIT = 60.0  # seconds for SQLite's locks
 LARGE = 1 << 25  # bytes; above, opening checks the pages but not each entry of each index (10 µs a record)
+AT_ONCE = 500  # rows that are read while writers wait
 MAKERS = 50  # looks for a new file that others are making just now, 20 ms apart
 
 Look: TypeAlias = tuple[int, int, int]
@@ -163,10 +164,12 @@ class SqliteStore:
 
     def read(self, run: str, *, after: int = 0) -> list[Record]:
         """See `Store.read`."""
+        rows: list[tuple[int, float, Content]] = []
         with self._reading():
-            rows = self._rows("run = ? AND seq > ?", run, after)
-            self._know(rows)
-            return [kept(row, seq, at) for seq, at, row in rows]
+            while some := self._rows("run = ? AND seq > ?", run, rows[-1][0] if rows else after):
+                rows += some
+            self._know(rows[-1:])
+        return [kept(row, seq, at) for seq, at, row in rows]
 
     def runs(self) -> list[str]:
         """See `Store.runs`."""
@@ -308,9 +311,13 @@ class SqliteStore:
         return {row[0]: (seq, at, row) for seq, at, row in placed}
 
     def _rows(self, condition: str, *values: Any) -> list[tuple[int, float, Content]]:
-        """Rows as stored, each proved by its checksum: SQLite itself does not notice a changed character."""
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM record WHERE {condition} ORDER BY seq", values)
-        return [_proved(row, self._path) for row in found.fetchall()]  # all at once: who reads holds up a writer
+        """The first rows as stored, each proved by its checksum: SQLite itself does not notice a changed character.
+
+        Some at a time, and all of these at once: who reads holds up a writer, and may be of low priority.
+        """
+        query = f"SELECT {COLUMNS} FROM record WHERE {condition} ORDER BY seq LIMIT {AT_ONCE}"
+        found = self._connection.execute(query, values)
+        return [_proved(row, self._path) for row in found.fetchall()]
 
 
 def _proved(stored: tuple[Any, ...], path: Path | None) -> tuple[int, float, Content]:
