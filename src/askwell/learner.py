@@ -134,7 +134,7 @@ class Learner:
             raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
 
         def new(state: State) -> list[LabelAdded]:
-            before = state.latest_labels()
+            before = state.latest_labels
             told = zip(items, values, strict=True)
             return [LabelAdded(i, label) for i, label in told if i not in before or _kind(before[i]) != _kind(label)]
 
@@ -150,9 +150,7 @@ class Learner:
         items = self._texts(ids)
         self._session.change(
             lambda state: [
-                ItemSkipped(item, reason)
-                for item in items
-                if not state.votes(item) and state.skips().get(item) != reason
+                ItemSkipped(item, reason) for item in items if not state.votes(item) and state.skips.get(item) != reason
             ]
         )
 
@@ -181,7 +179,7 @@ class Learner:
     @property
     def _labels(self) -> dict[str, Any]:
         """Item -> label."""
-        return self._session.read(State.latest_labels)
+        return self._session.read(lambda state: dict(state.latest_labels))
 
     @property
     def _round(self) -> Round:
@@ -253,8 +251,8 @@ class Learner:
 
     def _choose(self, state: State, size: int, heard: list[str]) -> list[tuple[int, float | None]]:
         """(position, score) of new questions: neither labelled, nor pending, nor skipped; warnings go to `heard`."""
-        free, labels = np.ones(len(self._pool), bool), state.latest_labels()
-        for items in (labels, state.pending, state.skips()):
+        free, labels = np.ones(len(self._pool), bool), state.latest_labels
+        for items in (labels, state.pending, state.skips):
             free[[self._position(item) for item in items]] = False
         size = min(size, int(free.sum()))
         if size <= 0:
@@ -281,7 +279,7 @@ class Learner:
     def _knowledge(self, state: State) -> Round:
         """What follows from the labels; the same one until they change."""
         if self._made is None or self._made[0] != state.changes:
-            labels = state.latest_labels()
+            labels = state.latest_labels
             if not labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
             made = new_round(

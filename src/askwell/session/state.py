@@ -128,6 +128,8 @@ class State:
         self.times: deque[float] = deque(maxlen=RECENT)  # of the last labels
         self.several: dict[str, None] = {}  # items with labels of several people
         self.freed: list[str] = []  # items that somebody may have who could not before; whoever uses it empties it
+        self.latest_labels: dict[str, Any] = {}  # item -> its last label, whoever gave it: what a learner learns from
+        self.skips: dict[str, str] = {}  # item -> the reason of its last skip, where somebody skipped it
         self.settings: Mapping[str, Any] = {}  # of a learner's run
         self.pending: dict[str, Pending] = {}  # item -> the question of a learner, in order
         self.items = {item: position for position, item in enumerate(items)}
@@ -152,16 +154,6 @@ class State:
     def answered(self) -> Sequence[str]:
         """The items with answers, in the order of the first."""
         return list(self._answers)
-
-    def latest_labels(self) -> dict[str, Any]:
-        """item -> its last label, whoever gave it: what a learner learns from."""
-        votes = ((item, self.votes(item)) for item in self._answers)
-        return {item: list(labels.values())[-1] for item, labels in votes if labels}
-
-    def skips(self) -> dict[str, str]:
-        """item -> the reason of its last skip, for the items that somebody skipped."""
-        answers = ((item, each) for item, by_person in self._answers.items() for each in by_person.values())
-        return {item: each.reason for item, each in answers if each.kind == "skip"}
 
     def votes(self, item: str) -> dict[str, Any]:
         """who -> label of an item, in order."""
@@ -224,7 +216,18 @@ class State:
             else:
                 self._add_answer(event, item, record)
                 self.pending.pop(item, None)
+            self._note(item)
             self._count(item, before, self._settled(item))
+
+    def _note(self, item: str) -> None:
+        """What a learner wants to know of an item after a new answer or a withdrawal."""
+        answers = [*self.answers(item).values()]
+        for kind, value, noted in (("label", "label", self.latest_labels), ("skip", "reason", self.skips)):
+            last = [getattr(answer, value) for answer in answers if answer.kind == kind][-1:]
+            if last:
+                noted[item] = last[0]
+            else:
+                noted.pop(item, None)
 
     def _outcome(self, event: LabelAdded | ItemSkipped, item: str, who: str) -> Outcome:
         """What becomes of an answer: see `Receipt`."""
@@ -491,6 +494,8 @@ class State:
                     if answer.kind == "label":
                         by_person[who] = replace(answer, label=renamed.get(answer.label, answer.label))
                         self.uses[by_person[who].label] += 1
+            for item in self._answers:
+                self._note(item)
         for item in self.leases.items():
             self._settled(item)
         self.complete = sum(item in self.items and self.needed(item) == 0 for item in self._answers)
