@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from askwell.data.pool import as_pool
-from askwell.estimate.stopping import MORE, Point, forecast, stop_advice
+from askwell.estimate.stopping import MORE, CurvePoint, forecast, stop_advice
 from askwell.models import as_model
 from askwell.models.linear import LinearModel
 from askwell.project.rounds import Plan, plan_round
@@ -76,7 +76,7 @@ def played(run: list[Any]) -> list[dict[str, Any]]:
 
 def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """When the advice would have come, what was lost by it, and how often the forecasts' intervals held the truth."""
-    points = [Point(**found["point"]) for found in rounds]
+    points = [CurvePoint(**found["point"]) for found in rounds]
     truth = {found["point"]["labels"]: found["accuracy"] for found in rounds}
     stop, right = None, list[bool]()
     for end in range(1, len(points) + 1):

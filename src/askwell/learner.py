@@ -90,7 +90,7 @@ class Learner:
             None if class_weights is None else checked_class_weights(class_weights, score=score, classes=self._classes)
         )
         self._seed, self._engine = seed, None if engine is None else as_engine(engine)
-        self._known: tuple[int, Round] | None = None
+        self._made: tuple[int, Round] | None = None
         self._positions: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
         self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
@@ -134,7 +134,7 @@ class Learner:
             raise ValueError(f"ids and labels must be equally many, but there are {len(items)} and {len(values)}.")
 
         def new(state: State) -> list[LabelAdded]:
-            before = state.latest_labels()
+            before = state.latest_labels
             told = zip(items, values, strict=True)
             return [LabelAdded(i, label) for i, label in told if i not in before or _kind(before[i]) != _kind(label)]
 
@@ -150,9 +150,7 @@ class Learner:
         items = self._texts(ids)
         self._session.change(
             lambda state: [
-                ItemSkipped(item, reason)
-                for item in items
-                if not state.votes(item) and state.skips().get(item) != reason
+                ItemSkipped(item, reason) for item in items if not state.votes(item) and state.skips.get(item) != reason
             ]
         )
 
@@ -181,7 +179,7 @@ class Learner:
     @property
     def _labels(self) -> dict[str, Any]:
         """Item -> label."""
-        return self._session.read(State.latest_labels)
+        return self._session.read(lambda state: dict(state.latest_labels))
 
     @property
     def _round(self) -> Round:
@@ -253,8 +251,8 @@ class Learner:
 
     def _choose(self, state: State, size: int, heard: list[str]) -> list[tuple[int, float | None]]:
         """(position, score) of new questions: neither labelled, nor pending, nor skipped; warnings go to `heard`."""
-        free, labels = np.ones(len(self._pool), bool), state.latest_labels()
-        for items in (labels, state.pending, state.skips()):
+        free, labels = np.ones(len(self._pool), bool), state.latest_labels
+        for items in (labels, state.pending, state.skips):
             free[[self._position(item) for item in items]] = False
         size = min(size, int(free.sum()))
         if size <= 0:
@@ -280,8 +278,8 @@ class Learner:
 
     def _knowledge(self, state: State) -> Round:
         """What follows from the labels; the same one until they change."""
-        if self._known is None or self._known[0] != state.changes:
-            labels = state.latest_labels()
+        if self._made is None or self._made[0] != state.changes:
+            labels = state.latest_labels
             if not labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
             made = new_round(
@@ -294,8 +292,8 @@ class Learner:
                 seed=self._seed,
                 engine=self._engine,
             )
-            self._known = state.changes, made
-        return self._known[1]
+            self._made = state.changes, made
+        return self._made[1]
 
     # ---- ids and labels ----
 
@@ -304,7 +302,7 @@ class Learner:
         given = _listed("ids", ids)
         items = [text_of(self._pool.ids[self._pool.position(item)]) for item in given]
         if len(set(items)) < len(items):
-            twice = next(item for place, item in enumerate(given) if items[place] in items[:place])
+            twice = next(item for n, item in enumerate(given) if items[n] in items[:n])
             raise ValueError(f"ids must all be different, but {twice!r} occurs more than once.")
         return items
 

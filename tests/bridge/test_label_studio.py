@@ -48,6 +48,11 @@ class Project:
         self.store = open_store(self.store_url)
         self.session = Session(self.store, self.items.ids)
 
+    def end(self):
+        """As if the process had ended, and its turn with it."""
+        Books(self.store, "main").end_turn()
+        self.store.close()
+
     def close(self):
         self.store.close()
         self.client.close()
@@ -387,7 +392,7 @@ def test_a_bridge_that_dies_while_it_sends_sends_nothing_twice(project, monkeypa
     with pytest.raises(Death):
         project.bridge().once()
     monkeypatch.undo()
-    project.store.close()
+    project.end()
     project.open()
     project.pushed()
     assert [len(ids) for ids in project.tasks().values()] == [1] * 6
@@ -415,7 +420,7 @@ def test_a_request_that_is_still_under_way_is_waited_for(project, monkeypatch):
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_twice(label_studio_server, tmp_path):
     project = Project(label_studio_server, mail(60), tmp_path, size=6)
     project.pushed()
-    project.store.close()  # now it is the others' turn
+    project.end()  # now it is the others' turn
     folder = Path(__file__).parent
     lives = subprocess.Popen(
         [

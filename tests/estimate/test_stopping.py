@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from askwell.estimate.accuracy import wilson
-from askwell.estimate.stopping import MORE, RULE, Point, forecast, points_of, rise, signs, stop_advice
+from askwell.estimate.stopping import MORE, RULE, CurvePoint, forecast, points_of, rise, signs, stop_advice
 from askwell.seeds import rng_for
 
 
 def curve(a, b, c, counts=range(20, 220, 10), noise=0.0, seed=0, **others):
     rng = rng_for(seed, 0, "curve")
-    return [Point(n, a - b * n**-c + noise * rng.normal(), "held-out", **others) for n in counts]
+    return [CurvePoint(n, a - b * n**-c + noise * rng.normal(), "held-out", **others) for n in counts]
 
 
 # ---- the forecast --------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def judged_curve(rng, m, redrawn):
     level, points = rng.random(m), []
     for n, p in zip(counts.tolist(), accuracy.tolist(), strict=True):
         level = np.where(rng.random(m) < redrawn, rng.random(m), level)
-        points.append(Point(n, float((level < p).mean()), "held-out", judged=m))
+        points.append(CurvePoint(n, float((level < p).mean()), "held-out", judged=m))
     return points, float(np.clip(a - b * (counts[-1] + 50) ** -c, 0, 1) - accuracy[-1])
 
 
@@ -102,7 +102,7 @@ def test_no_more_than_all_can_be_right():
 def test_nothing_impossible_is_forecast(values, changed, shown, how, judged):
     """A rise takes the accuracy neither above 1 nor below 0: not the one that is shown, however the curve lies."""
     points = [
-        Point(20 * (i + 1), value, how, changed=changed, targets=100, judged=judged, shown=shown)
+        CurvePoint(20 * (i + 1), value, how, changed=changed, targets=100, judged=judged, shown=shown)
         for i, value in enumerate(values)
     ]
     for found, now in ((rise(points), values[-1]), (forecast(points), values[-1] if shown is None else shown)):
@@ -132,11 +132,11 @@ def test_labels_that_changed_little_promise_little():
 
 def test_a_curve_of_chosen_labels_is_trusted_less():
     held = curve(0.95, 2.0, 0.5, changed=0.1, targets=100)
-    crossed = [Point(point.labels, point.value, "cross-validated", None, 0.1, 100) for point in held]
+    crossed = [CurvePoint(point.labels, point.value, "cross-validated", None, 0.1, 100) for point in held]
     assert rise(crossed) == rise(held) == forecast(held)
     assert forecast(crossed).gain == forecast(held).gain
     assert (forecast(crossed).low, forecast(crossed).high) == (0.0, 0.1)
-    untold = [Point(point.labels, point.value, "cross-validated") for point in held]
+    untold = [CurvePoint(point.labels, point.value, "cross-validated") for point in held]
     assert (forecast(untold).low, forecast(untold).high) == (0.0, rise(held).high)
 
 
@@ -144,7 +144,7 @@ def test_a_curve_of_chosen_labels_is_trusted_less():
     "points",
     [
         [],
-        [Point(n, None) for n in range(20, 200, 10)],
+        [CurvePoint(n, None) for n in range(20, 200, 10)],
         curve(0.9, 1, 1, counts=range(20, 60, 10)),
         curve(0.9, 1, 1, counts=range(100, 190, 10)),
     ],
@@ -154,12 +154,12 @@ def test_what_cannot_be_told_is_not_told(points):
 
 
 def test_only_what_was_estimated_in_the_same_way_makes_a_curve():
-    crossed = [Point(n, 0.3, "cross-validated") for n in range(20, 220, 10)]
+    crossed = [CurvePoint(n, 0.3, "cross-validated") for n in range(20, 220, 10)]
     held = curve(0.95, 2.0, 0.5)
     mixed = [point for pair in zip(crossed, held, strict=True) for point in pair]
     assert forecast(mixed) == forecast(held)
     assert forecast([*held, *held[-1:]]) == forecast(held)  # a round without new labels
-    early = [Point(n, 0.99, "held-out") for n in (10, 15, 20, 25)]
+    early = [CurvePoint(n, 0.99, "held-out") for n in (10, 15, 20, 25)]
     assert forecast([*early, *curve(0.95, 2.0, 0.5, counts=range(30, 250, 10))]) == forecast(
         curve(0.95, 2.0, 0.5, counts=range(30, 250, 10))
     )
@@ -171,10 +171,10 @@ def test_only_what_was_estimated_in_the_same_way_makes_a_curve():
 def rounds(*, gain=1.0, changed=0.5, rising=True, many=20):
     """Rounds whose signs are all absent, unless said otherwise for the last two."""
     c = 0.3 if rising else 2.0
-    points = [Point(n, 0.95 - 2 * n**-c, "held-out", 1.0, 0.5, 100) for n in range(20, 20 + 10 * many, 10)]
+    points = [CurvePoint(n, 0.95 - 2 * n**-c, "held-out", 1.0, 0.5, 100) for n in range(20, 20 + 10 * many, 10)]
     for place in (-2, -1):
         old = points[place]
-        points[place] = Point(old.labels, old.value, old.how, gain, changed, 100)
+        points[place] = CurvePoint(old.labels, old.value, old.how, gain, changed, 100)
     return points
 
 
@@ -208,20 +208,20 @@ def test_once_is_not_enough():
 
 def test_the_first_rounds_advise_nothing():
     assert stop_advice([]).why == "There has been no round yet."
-    found = stop_advice([Point(0)])
+    found = stop_advice([CurvePoint(0)])
     assert not found.stop
     assert found.why == "It is too early to say: this needs a model from before the last 50 labels."
-    assert [sign.there for sign in signs([Point(0)])] == [None, None, None]
+    assert [sign.there for sign in signs([CurvePoint(0)])] == [None, None, None]
 
 
 def test_information_is_measured_by_its_highest():
     """It grows at first, when a model learns what it does not know."""
     gains = [0.01, 0.3, 1.0, 0.5, 0.2, 0.099]
-    points = [Point(10 * (place + 1), gain=gain) for place, gain in enumerate(gains)]
+    points = [CurvePoint(10 * (place + 1), gain=gain) for place, gain in enumerate(gains)]
     assert [signs(points[: end + 1])[1].there for end in range(6)] == [False] * 5 + [True]
-    assert signs([*points, Point(70, gain=-0.01)])[1].there
-    assert signs([*points, Point(70)])[1].there is None
-    assert signs([Point(10, gain=-0.1)])[1].there is None
+    assert signs([*points, CurvePoint(70, gain=-0.01)])[1].there
+    assert signs([*points, CurvePoint(70)])[1].there is None
+    assert signs([CurvePoint(10, gain=-0.1)])[1].there is None
 
 
 def test_the_rule_says_what_is_done():
@@ -251,9 +251,9 @@ def test_points_are_read_from_records():
     }
     empty = {"round": 1, "labels": 0, "estimate": None, "gain": None, "change": None}
     assert points_of([empty, {"round": 2, "failed": "no"}, body, {"round": 4, "labels": 50}]) == [
-        Point(0),
-        Point(40, 0.7, "cross-validated", 0.02, 0.1, 77),
-        Point(50),
+        CurvePoint(0),
+        CurvePoint(40, 0.7, "cross-validated", 0.02, 0.1, 77),
+        CurvePoint(50),
     ]
 
 
@@ -264,13 +264,13 @@ def test_few_held_out_labels_make_no_curve():
     few = {"round": 1, "labels": 200, "estimate": held | {"judged": 20}, "cross_validated": crossed}
     many = {"round": 2, "labels": 900, "estimate": held | {"judged": 100}, "cross_validated": crossed}
     assert points_of([few, many]) == [
-        Point(200, 0.8, "cross-validated", shown=1.0),
-        Point(900, 1.0, "held-out", judged=100),
+        CurvePoint(200, 0.8, "cross-validated", shown=1.0),
+        CurvePoint(900, 1.0, "held-out", judged=100),
     ]
-    assert points_of([few | {"cross_validated": None}]) == [Point(200, shown=1.0)]
+    assert points_of([few | {"cross_validated": None}]) == [CurvePoint(200, shown=1.0)]
 
 
 def test_bodies_are_plain():
     found = forecast(curve(0.95, 2.0, 0.5))
     assert found.body() == {"labels": 50, "gain": found.gain, "low": found.low, "high": found.high}
-    assert stop_advice([Point(0)]).body().keys() == {"stop", "rule", "why"}
+    assert stop_advice([CurvePoint(0)]).body().keys() == {"stop", "rule", "why"}

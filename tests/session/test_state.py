@@ -104,7 +104,7 @@ def test_a_learner_alone_on_the_run_sees_the_same_labels(entries):
     found = {text_of(item): state.votes(item)[""] for item in state.answered() if state.votes(item)}
     learner = State(raw=True)
     learner.follow(records)
-    assert found == learner.latest_labels()
+    assert found == learner.latest_labels
 
 
 # ---- leases --------------------------------------------------------------------------------------------------------
@@ -349,21 +349,21 @@ def test_what_holds_for_an_item_is_what_its_own_last_records_say(history):
         own = [(kind, value) for kind, about, value in history if about == item]
         answers = [(kind, value) for kind, value in own if kind in ("label", "withdrawal", "skip")]
         label = answers[-1][1] if answers and answers[-1][0] == "label" else None
-        assert state.latest_labels().get(item) == label
+        assert state.latest_labels.get(item) == label
         open_ = [value for kind, value in own if kind in ("question", "label", "skip")]
         kinds = [kind for kind, _ in own if kind in ("question", "label", "skip")]
         waits = bool(kinds) and kinds[-1] == "question"
         assert (item in state.pending) == waits
         assert not waits or state.pending[item].session == open_[-1]
         last = [kind for kind, _ in own if kind in ("label", "skip")]
-        assert (item in state.skips()) == (bool(last) and last[-1] == "skip")
+        assert (item in state.skips) == (bool(last) and last[-1] == "skip")
 
 
 @given(HISTORIES, st.integers(0, 12))
 def test_a_fold_in_two_parts_is_the_whole_fold(history, cut):
     records = records_of(history)
     one, other = learner_state(records[:cut], records[cut:]), learner_state(records)
-    assert (one.latest_labels(), one.skips(), one.pending) == (other.latest_labels(), other.skips(), other.pending)
+    assert (one.latest_labels, one.skips, one.pending) == (other.latest_labels, other.skips, other.pending)
     assert (one.seq, one.changes) == (other.seq, other.changes)
 
 
@@ -378,14 +378,14 @@ def test_a_withdrawal_of_one_label_leaves_those_of_others():
     label = lambda key, value: Record(key, "main", "label", "7", {"label": value}, key)  # noqa: E731
     undo = lambda of: Record(f"undo {of}", "main", "withdrawal", "7", {"of": of})  # noqa: E731
     told = [label("ada", "cat"), label("bob", "dog")]
-    assert learner_state([*told]).latest_labels() == {"7": "dog"}
-    assert learner_state([*told, undo("bob")]).latest_labels() == {"7": "cat"}
-    assert learner_state([*told, undo("ada")]).latest_labels() == {"7": "dog"}
-    assert learner_state([*told, undo("a skip")]).latest_labels() == {"7": "dog"}
-    assert learner_state([*told, undo("ada"), undo("bob")]).latest_labels() == {}
-    assert learner_state(told, [undo("bob")]).latest_labels() == {"7": "cat"}
+    assert learner_state([*told]).latest_labels == {"7": "dog"}
+    assert learner_state([*told, undo("bob")]).latest_labels == {"7": "cat"}
+    assert learner_state([*told, undo("ada")]).latest_labels == {"7": "dog"}
+    assert learner_state([*told, undo("a skip")]).latest_labels == {"7": "dog"}
+    assert learner_state([*told, undo("ada"), undo("bob")]).latest_labels == {}
+    assert learner_state(told, [undo("bob")]).latest_labels == {"7": "cat"}
 
 
 def test_ids_that_look_alike_are_two_items_for_a_learner():
     records = [Record(item, "main", "label", item, {"label": item}) for item in ("7", '"7"')]
-    assert learner_state(records).latest_labels() == {"7": "7", '"7"': '"7"'}
+    assert learner_state(records).latest_labels == {"7": "7", '"7"': '"7"'}

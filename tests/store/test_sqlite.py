@@ -657,6 +657,23 @@ def test_what_the_power_going_off_in_the_middle_of_a_write_leaves_is_what_was_be
                 store.append([Record("new", "run", "label", "x", {})])
 
 
+def test_a_journal_beside_another_database_is_refused_and_both_are_left_alone(filled, tmp_path):
+    """A server was killed in the middle of a write, and then somebody brought back a backup."""
+    path, _ = filled
+    _, journal = torn(path, 300)
+    with SqliteStore(tmp_path / "other.db") as store:
+        store.append(labels(0, 3))
+    for content in ((tmp_path / "other.db").read_bytes(), b"id,label\n1,cat\n" * 5000):
+        copy = tmp_path / f"copy {len(content)}"
+        copy.mkdir()
+        (copy / "labels.db").write_bytes(content)
+        (copy / "labels.db-journal").write_bytes(journal)
+        before = snapshot(copy)
+        with pytest.raises(StoreError):
+            SqliteStore(copy / "labels.db")
+        assert snapshot(copy) == before
+
+
 def fill(opener, line):
     """Append until it fails because the file may not grow, then with room again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -18,8 +18,8 @@ __all__ = [
     "MORE",
     "RULE",
     "Advice",
+    "CurvePoint",
     "Forecast",
-    "Point",
     "Sign",
     "forecast",
     "points_of",
@@ -50,7 +50,7 @@ RULE = (
 
 @final
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A round, as far as it matters here."""
 
     labels: int
@@ -92,7 +92,7 @@ class Advice:
         return asdict(self)
 
 
-def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
+def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
     """The points of `round` records, oldest first; those that failed are left out.
 
     Their curve is that of the held-out labels once there are a hundred of them, and the cross-validated one before.
@@ -106,7 +106,7 @@ def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
         if shown.get("how") == "held-out" and shown["judged"] < MANY:
             estimate = body.get("cross_validated") or {}
         points.append(
-            Point(
+            CurvePoint(
                 int(body["labels"]),
                 estimate.get("value"),
                 estimate.get("how", ""),
@@ -123,7 +123,7 @@ def points_of(rounds: Iterable[Mapping[str, Any]]) -> list[Point]:
 # ---- the curve -----------------------------------------------------------------------------------------------------
 
 
-def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
+def forecast(points: Sequence[CurvePoint], *, more: int = MORE) -> Forecast | None:
     """What `more` labels are expected to bring on the targets; None while the curve does not tell.
 
     It is what the curve does (`rise`), as far as the curve can be trusted. Labels bring less and less, and the last 50
@@ -132,10 +132,10 @@ def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
     where it was cross-validated the interval reaches from nothing to that share at least. Nothing is forecast that
     would take the accuracy that people are shown below 0 or above 1.
 
-    >>> found = forecast([Point(n, 0.95 - 2 / n, "held-out") for n in range(20, 120, 10)])
+    >>> found = forecast([CurvePoint(n, 0.95 - 2 / n, "held-out") for n in range(20, 120, 10)])
     >>> round(found.gain, 4)                                                  # 2 / 110 - 2 / 160
     0.0057
-    >>> forecast([Point(20, 0.5), Point(30, 0.6)]) is None
+    >>> forecast([CurvePoint(20, 0.5), CurvePoint(30, 0.6)]) is None
     True
     """
     found = rise(points, more=more)
@@ -151,7 +151,7 @@ def forecast(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
     return _possible(more, now or 0.0, *(min(value, most) for value in (found.gain, low, high)))
 
 
-def rise(points: Sequence[Point], *, more: int = MORE) -> Forecast | None:
+def rise(points: Sequence[CurvePoint], *, more: int = MORE) -> Forecast | None:
     """How much the estimated accuracy would rise with `more` labels if its curve went on; None if it is too short.
 
     For each exponent c, a and b of value(n) = a - b n^-c are fitted by least squares, a point with n labels counting n
@@ -184,7 +184,7 @@ def _possible(more: int, now: float, gain: float, low: float, high: float) -> Fo
     return Forecast(more, *(float(np.clip(value, -now, 1 - now)) for value in (gain, low, high)))
 
 
-def _curve(points: Sequence[Point]) -> list[Point]:
+def _curve(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """The points of the present curve: estimated as the last one is, one for each number of labels, not too old."""
     how = next((point.how for point in reversed(points) if point.value is not None), None)
     found = {point.labels: point for point in points if point.value is not None and point.how == how}
@@ -208,10 +208,10 @@ def _power_law(n: np.ndarray, y: np.ndarray, c: float, more: int) -> tuple[float
 # ---- the advice ----------------------------------------------------------------------------------------------------
 
 
-def stop_advice(points: Sequence[Point]) -> Advice:
+def stop_advice(points: Sequence[CurvePoint]) -> Advice:
     """Whether to stop after these rounds, oldest first.
 
-    >>> flat = [Point(n, 0.9, "held-out", gain=0.2 / n, changed=0.01, targets=200) for n in range(60, 300, 10)]
+    >>> flat = [CurvePoint(n, 0.9, "held-out", gain=0.2 / n, changed=0.01, targets=200) for n in range(60, 300, 10)]
     >>> stop_advice(flat).stop, stop_advice(flat[:3]).stop
     (True, False)
     >>> print(stop_advice(flat).why)
@@ -243,16 +243,16 @@ class Sign:
     text: str
 
 
-def signs(points: Sequence[Point]) -> tuple[Sign, Sign, Sign]:
+def signs(points: Sequence[CurvePoint]) -> tuple[Sign, Sign, Sign]:
     """The three signs after these rounds: predictions, information, curve.
 
-    >>> [sign.there for sign in signs([Point(10, gain=0.5), Point(20, gain=0.02)])]
+    >>> [sign.there for sign in signs([CurvePoint(10, gain=0.5), CurvePoint(20, gain=0.02)])]
     [None, True, None]
     """
     return _predictions(points[-1]), _information(points), _flat(points)
 
 
-def _information(points: Sequence[Point]) -> Sign:
+def _information(points: Sequence[CurvePoint]) -> Sign:
     now = points[-1].gain
     highest = max((point.gain for point in points if point.gain is not None), default=0.0)
     if now is None or highest <= 0:
@@ -263,14 +263,14 @@ def _information(points: Sequence[Point]) -> Sign:
     )
 
 
-def _predictions(point: Point) -> Sign:
+def _predictions(point: CurvePoint) -> Sign:
     if point.changed is None:
         return Sign(None, f"the last {MORE} labels changed little")
     said = f"the last {MORE} labels changed {point.changed:.1%} of the predictions on the targets"
     return Sign(point.changed <= AGREED, said)
 
 
-def _flat(points: Sequence[Point]) -> Sign:
+def _flat(points: Sequence[CurvePoint]) -> Sign:
     ahead = rise(points)
     if ahead is None:
         return Sign(None, "the learning curve is flat")

@@ -64,9 +64,9 @@ class Retraining:
         self._state = State()  # of its items nothing is asked here
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._since: float | None = None  # when the fit that is going on began
-        self._fault, self._faults = "", 0
+        self._error, self._errors = "", 0
         self._begun, self._pause_until = -float("inf"), 0.0
-        self._tried = -1  # the number of changes when a round was last begun; -1: never
+        self._attempt = -1  # the number of changes when a round was last begun; -1: never
         self._thread = threading.Thread(target=self._watch, name="askwell retraining", daemon=True)
 
     # ---- the door ----
@@ -84,11 +84,11 @@ class Retraining:
         """
         with self._lock:
             state = (
-                "closed" if self._stop.is_set() else "fitting" if self._since else "failed" if self._fault else "idle"
+                "closed" if self._stop.is_set() else "fitting" if self._since else "failed" if self._error else "idle"
             )
             new = self._new()
             wait = None if self._since else self._wait(time.monotonic())
-            return {"state": state, "since": self._since, "text": self._fault, "labels": new, "next_in": wait}
+            return {"state": state, "since": self._since, "text": self._error, "labels": new, "next_in": wait}
 
     def close(self) -> None:
         """Stop watching; a fit that is going on is killed, and nothing is lost but its time."""
@@ -113,8 +113,8 @@ class Retraining:
                     while not self._stop.is_set():
                         self._look_at(store, run)
                         self._stop.wait(self._look)
-            except (StoreError, ValueError, OSError) as fault:
-                self._failed(str(fault))
+            except (StoreError, ValueError, OSError) as error:
+                self._failed(str(error))
                 self._stop.wait(FAILED_PAUSE)
 
     def _look_at(self, store: Store, run: str) -> None:
@@ -124,19 +124,19 @@ class Retraining:
                 self._wait(time.monotonic()) == 0 and not training_turn(store, run).is_taken()
             )  # or a process would start in vain
             if due:
-                self._begun, self._since, tried = time.monotonic(), time.time(), self._state.changes
+                self._begun, self._since, attempt = time.monotonic(), time.time(), self._state.changes
         if due:
-            code, said = self._fit()
-            self._ended(store, run, code, said, tried)
+            code, output = self._fit()
+            self._ended(store, run, code, output, attempt)
 
     def _fit(self) -> tuple[int | None, str]:
-        """(exit status of the process or None if it took too long, the last thing it said)."""
-        with tempfile.TemporaryFile() as said:
+        """(exit status of the process or None if it took too long, the last thing it output)."""
+        with tempfile.TemporaryFile() as output:
             child = subprocess.Popen(
                 [sys.executable, "-m", "askwell.project.training", str(self._folder), str(self._limit)],
                 stdin=subprocess.PIPE,  # never written to: its end tells the process that we are gone
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=output,
                 env=os.environ | _safely(),
                 start_new_session=True,
             )
@@ -144,7 +144,7 @@ class Retraining:
                 code = self._waited(child)
             finally:
                 _kill(child)
-            return code, _last_line(said)
+            return code, _last_line(output)
 
     def _waited(self, child: "subprocess.Popen[bytes]") -> int | None:
         while not self._stop.is_set() and time.monotonic() - self._begun < self._limit:
@@ -152,7 +152,7 @@ class Retraining:
                 return child.wait(timeout=min(self._look, 0.2))
         return None
 
-    def _ended(self, store: Store, run: str, code: int | None, said: str, tried: int) -> None:
+    def _ended(self, store: Store, run: str, code: int | None, output: str, attempt: int) -> None:
         with self._lock:
             self._since = None
             if self._stop.is_set():
@@ -160,29 +160,29 @@ class Retraining:
             if code == BUSY:
                 self._pause_until = time.monotonic() + BUSY_PAUSE
                 return
-            self._tried = tried
+            self._attempt = attempt
             self._follow(store, run)
             rounds = self._state.rounds
         if code == 0:
-            fault = str(rounds[-1].get("failed", "")) if rounds else ""
+            error = str(rounds[-1].get("failed", "")) if rounds else ""
         else:
-            fault = _in_words(code, self._limit, said)
+            error = _reason(code, self._limit, output)
             number = 1 + max((int(body["round"]) for body in rounds), default=0)
-            store.append([RoundFinished({"round": number, "failed": fault}).to_record(run)])
-        if fault:
-            self._failed(fault)
+            store.append([RoundFinished({"round": number, "failed": error}).to_record(run)])
+        if error:
+            self._failed(error)
         else:
             with self._lock:
-                self._fault, self._faults = "", 0
+                self._error, self._errors = "", 0
 
     def _follow(self, store: Store, run: str) -> None:
         for record in store.read(run, after=self._state.seq):
             self._state.add(record)
 
-    def _failed(self, fault: str) -> None:
+    def _failed(self, error: str) -> None:
         with self._lock:
-            self._since, self._fault, self._faults = None, fault, self._faults + 1
-            pause = min(self._seconds, FAILED_PAUSE * 2 ** min(self._faults - 1, 20))
+            self._since, self._error, self._errors = None, error, self._errors + 1
+            pause = min(self._seconds, FAILED_PAUSE * 2 ** min(self._errors - 1, 20))
             self._pause_until = time.monotonic() + pause
 
     # ---- when ----
@@ -190,7 +190,7 @@ class Retraining:
     def _new(self) -> int:
         """Labels since the last round, of whichever server, or since the last that was tried here."""
         known = next((int(body["changes"]) for body in reversed(self._state.rounds) if "changes" in body), 0)
-        return max(0, self._state.changes - max(known, self._tried))
+        return max(0, self._state.changes - max(known, self._attempt))
 
     def _first_model(self) -> bool:
         """Whether there could be a model, and there is none yet: people are asked at random meanwhile."""
@@ -198,8 +198,8 @@ class Retraining:
 
     def _wait(self, now: float) -> float | None:
         """Seconds until the next round if no more labels come; None: it waits for labels."""
-        again = 0 < self._faults <= RETRIES
-        if self._tried < 0 or again or self._new() >= self._every or (self._new() and self._first_model()):
+        again = 0 < self._errors <= RETRIES
+        if self._attempt < 0 or again or self._new() >= self._every or (self._new() and self._first_model()):
             wait = 0.0
         elif self._new() == 0:
             return None
@@ -227,20 +227,20 @@ def _kill(child: "subprocess.Popen[bytes]") -> None:
         child.stdin.close()
 
 
-def _last_line(said: IO[bytes]) -> str:
-    said.seek(max(0, said.seek(0, os.SEEK_END) - 4000))
-    lines = said.read().decode("utf-8", "replace").strip().splitlines()
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(max(0, output.seek(0, os.SEEK_END) - 4000))
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
     return lines[-1].strip() if lines else ""
 
 
-def _in_words(code: int | None, limit: float, said: str) -> str:
+def _reason(code: int | None, limit: float, output: str) -> str:
     if code is None:
         return f"training took longer than {limit:g} seconds and was ended. Try a faster model, or fewer features."
     if code < 0:
         name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
         hint = " Usual cause: the memory is full." if name == "SIGKILL" else ""
         return f"training was ended by {name}.{hint}"
-    return f"training ended with status {code}{f': {said}' if said else '.'}"
+    return f"training ended with status {code}{f': {output}' if output else '.'}"
 
 
 # ---- the process ---------------------------------------------------------------------------------------------------

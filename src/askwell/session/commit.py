@@ -1,14 +1,15 @@
 """Group commit: the requests of many threads that wait are served together, with one append for all of them.
 
 An append waits for the disk, so one for each request would be the limit of a session. One thread leads: it serves all
-that wait, and makes the first of those that came meanwhile the next leader, so nobody waits for more than two appends.
-Between processes the store's `after` decides: a request that was too late is decided again, and what needs no such
-guard (an answer, a release) is stored at once, never refused and never delayed.
+that wait, and the first of those that came meanwhile leads next, so nobody waits for more than two appends. Between
+processes the store's `after` decides: a request that was too late is decided again, and what needs no such guard (an
+answer, a release) is stored at once, never refused and never delayed.
 """
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 from askwell.store.records import Conflict, Record, Store, StoreError
@@ -24,22 +25,20 @@ class Retry(Exception):  # noqa: N818 - nothing is wrong: decide again
 
 
 @final
+@dataclass
 class Transaction:
     """What is about to be stored, decided by requests that do not see each other's records yet."""
 
-    def __init__(self) -> None:
-        self.records: dict[str, Record] = {}  # by key; stored whatever else happened
-        self.guarded: list[Record] = []  # stored only if nothing else happened
-        self.taken: Counter[str] = Counter()  # item -> leases in this transaction
-        self.given: dict[str, set[str]] = {}  # person -> items leased to them in this transaction
+    records: dict[str, Record] = field(default_factory=dict)  # by key; stored whatever else happened
+    guarded: list[Record] = field(default_factory=list)  # stored only if nothing else happened
+    taken: Counter[str] = field(default_factory=Counter)  # item -> leases in this transaction
+    given: dict[str, set[str]] = field(default_factory=dict)  # person -> items leased to them in this transaction
 
 
 class Follower(Protocol):
     """Who keeps the state of the run."""
 
-    @property
-    def seq(self) -> int:
-        """The last record that was followed."""
+    seq: int  # the last record that was followed
 
     def follow(self, records: Sequence[Record]) -> None:
         """Take in records, in order, each of them new."""
@@ -51,8 +50,8 @@ class GroupCommit:
 
     def __init__(self, store: Store, run: str, follower: Follower) -> None:
         self._store, self._run, self._follower = store, run, follower
-        self._mutex = threading.Lock()
-        self._waiting: deque[_Request[Any]] = deque()
+        self._changed = threading.Condition()
+        self._waiting: list[_Request[Any]] = []
         self._busy = False  # some thread leads
 
     def read(self, read: Callable[[], Result]) -> Result:
@@ -66,48 +65,29 @@ class GroupCommit:
         `OnCommit` raises `Retry`. A request that is `alone` shares its transaction with no other.
         """
         request = _Request(decide, alone)
-        with self._mutex:
+        with self._changed:
             self._waiting.append(request)
-            if not self._busy:
-                self._busy = True
-                request.called.set()
-        try:
-            request.called.wait()
-            if not request.done:
-                self._lead()
-        finally:
-            if not request.done:  # interrupted
-                self._leave(request)
-        return request.outcome()
-
-    def _lead(self) -> None:
-        """Serve all that wait, and name the next leader."""
-        with self._mutex:
-            batch, self._waiting = list(self._waiting), deque()
+            try:
+                while not request.done and (self._busy or self._waiting[0] is not request):
+                    self._changed.wait()
+            except BaseException:  # interrupted
+                self._waiting = [other for other in self._waiting if other is not request]
+                self._changed.notify_all()
+                raise
+            if request.done:
+                return request.outcome()
+            self._busy = True
+            batch, self._waiting = self._waiting, []
         try:
             for group in _groups(batch):
                 self._serve(group)
         finally:
-            with self._mutex:
-                self._waiting.extendleft(request for request in reversed(batch) if not request.done)
-                self._next_leader()
-            for request in batch:
-                if request.done:
-                    request.called.set()
-
-    def _leave(self, request: "_Request[Any]") -> None:
-        """Wait no longer; the next request leads if this one did."""
-        with self._mutex:
-            if request in self._waiting:
-                first = self._waiting[0] is request and request.called.is_set()
-                self._waiting.remove(request)
-                if first:
-                    self._next_leader()
-
-    def _next_leader(self) -> None:
-        self._busy = bool(self._waiting)
-        if self._waiting:
-            self._waiting[0].called.set()
+            with self._changed:
+                self._busy = False
+                left = [other for other in batch if not other.done and other is not request]
+                self._waiting = left + self._waiting
+                self._changed.notify_all()
+        return request.outcome()
 
     def _catch_up(self) -> int:
         new = self._store.read(self._run, after=self._follower.seq)
@@ -160,7 +140,6 @@ class _Request(Generic[Result]):
 
     def __init__(self, decide: Callable[[Transaction], OnCommit[Result]], alone: bool) -> None:
         self._decide, self.alone = decide, alone
-        self.called = threading.Event()  # it is served, or it leads now
         self.done = self._guarded = False
         self._on_commit: OnCommit[Result] | None = None
         self._result: list[Result] = []

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple, final
 
 from askwell.session.events import LockTaken
-from askwell.store.records import Conflict, Store
+from askwell.store.records import Conflict, Record, Store
 
 __all__ = ["Cursors", "Lease", "Leases", "Turn"]
 
@@ -236,42 +236,39 @@ class Turn:
     def take(self) -> bool:
         """Whether nobody else has it: then it is ours for so many seconds from now."""
         while True:
-            last, _, seq = self._past()
-            if last is not None and self._is_held(last):
-                if last.session != self._name:
+            last, seq = self._last()
+            if last is not None:
+                taken = LockTaken.from_record(last)
+                if taken.session != self._name:
                     return False
-                if (last.until or 0) - self._clock() > self._seconds / 2:
+                if (taken.until or 0) - self._clock() > self._seconds / 2:
                     return True
-            try:
+            with suppress(Conflict):
                 self._add(self._clock() + self._seconds, after=seq)
-            except Conflict:
-                continue
-            return True
+                return True
 
     def release(self) -> None:
         """Give it back, if it is ours."""
-        last, _, seq = self._past()
-        if last is not None and last.session == self._name and self._is_held(last):
+        if self.since() is not None and not self.is_taken():
             with suppress(Conflict):  # somebody else wrote: it runs out by itself
-                self._add(self._clock(), after=seq)
+                self._add(self._clock(), after=self._last()[1])
 
     def since(self) -> float | None:
-        """When it was taken (unix seconds), by whomever; None if nobody has it."""
-        last, at, _ = self._past()
-        return at if last is not None and self._is_held(last) else None
+        """When it was taken or renewed (unix seconds), by whomever; None if nobody has it."""
+        last, _ = self._last()
+        return None if last is None else last.at
 
     def is_taken(self) -> bool:
         """Whether somebody else has it."""
-        last, _, _ = self._past()
-        return last is not None and last.session != self._name and self._is_held(last)
+        last, _ = self._last()
+        return last is not None and LockTaken.from_record(last).session != self._name
 
-    def _past(self) -> tuple[LockTaken | None, float, int]:
-        """(who had it last, since when, the last record of the run)."""
+    def _last(self) -> tuple[Record | None, int]:
+        """(the record of who has it, None if nobody has; the last record of the run)."""
         records = self._store.read(self._run)
         turns = [record for record in records if record.kind == LockTaken.kind]
-        if not turns:
-            return None, 0.0, records[-1].seq if records else 0
-        return LockTaken.from_record(turns[-1]), turns[-1].at, records[-1].seq
+        held = bool(turns) and self._is_held(LockTaken.from_record(turns[-1]))
+        return turns[-1] if held else None, records[-1].seq if records else 0
 
     def _add(self, until: float, *, after: int) -> None:
         self._store.append([LockTaken(self._name, until).to_record(self._run)], after=after)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict, final
 
+from askwell.checks import count
+
 __all__ = ["Changes", "Revision", "Rules", "carried", "changed", "most_frequent"]
 
 LONGEST = 100  # letters of a class: it stands on a button
@@ -157,21 +159,21 @@ def changed(rules: Rules, changes: Changes, *, used: Mapping[Any, int]) -> tuple
     named = {renamed.get(label, label): n for label, n in used.items() if isinstance(label, str)}
     gone = named.keys() - set(classes)
     if classes and gone:
-        count = named[min(gone)]
+        uses = named[min(gone)]
         raise ValueError(
-            f"classes must keep those in use, but {min(gone)!r} has {count:,} {'label' if count == 1 else 'labels'} "
+            f"classes must keep those in use, but {min(gone)!r} has {uses:,} {'label' if uses == 1 else 'labels'} "
             f"and is missing from {list(classes)}. Rename it (renamed={{old: new}}), or take its labels back first."
         )
     if missing := sorted(set(renamed.values()) - set(classes)):
         raise ValueError(f"classes must hold the new names, but {missing[0]!r} is missing from {list(classes)}.")
-    per_item = _whole("labels_per_item", changes.get("labels_per_item", rules.labels_per_item))
+    per_item = count("labels_per_item", changes.get("labels_per_item", rules.labels_per_item))
     usual = rules.most_labels if per_item == rules.labels_per_item else 2 * per_item - 1
-    most = _whole("most_labels", changes.get("most_labels", usual))
+    most = count("most_labels", changes.get("most_labels", usual))
     if most < per_item:
         raise ValueError(f"most_labels must be at least labels_per_item, {per_item}, but it is {most}.")
     budget = changes.get("budget", rules.budget)
     if budget is not None:
-        budget = _whole("budget", budget)
+        budget = count("budget", budget)
     seconds = _seconds(changes.get("lease_seconds", rules.lease_seconds))
     asked = replace(
         rules, classes=classes, labels_per_item=per_item, most_labels=most, lease_seconds=seconds, budget=budget
@@ -226,12 +228,6 @@ def _classes(names: Sequence[str]) -> tuple[str, ...]:
     if len(classes) == 1:
         raise ValueError(f"classes must be at least two, but there is only {classes[0]!r}.")
     return classes
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a whole number from 1, but it is {value!r}.")
-    return value
 
 
 def _seconds(value: Any) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar, Unpack, final
 
+from askwell.checks import count
 from askwell.session.commit import GroupCommit, OnCommit, Retry, Transaction
 from askwell.session.events import (
     AnswerWithdrawn,
@@ -153,8 +154,7 @@ class Session:
         given that the person has labelled or skipped, nor beyond the budget; `closed(who=...)` says why there are none.
         """
         _check_name(who)
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"size must be a whole number from 1, but it is {size!r}.")
+        count("size", size)
 
         def decide(transaction: Transaction) -> OnCommit[list[Assignment]]:
             now = self._state.at(self._clock())
@@ -305,25 +305,24 @@ class Session:
     def labels(self) -> dict[str, Consensus]:
         """item -> what people say about it, for the items of the pool that have labels: what the model learns from."""
 
-        def found() -> dict[str, Consensus]:
-            known, votes = self._state.items, self._state.votes
-            said = ((item, votes(item)) for item in self._state.answered() if item in known)
-            return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in said if labels}
+        def consensus(state: State) -> dict[str, Consensus]:
+            votes = ((item, state.votes(item)) for item in state.answered() if item in state.items)
+            return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in votes if labels}
 
-        return self._commits.read(found)
+        return self.read(consensus)
 
     def latest(self, who: str, *, size: int, before: int | None = None) -> list[Answer]:
         """A person's last `size` labels and skips in force, newest first; `before` is the `seq` of one: older ones."""
-        return self._commits.read(lambda: list(islice(self._state.latest(who, before=before), size)))
+        return self.read(lambda state: list(islice(state.latest(who, before=before), size)))
 
     def answers(self, *, who: str | None = None) -> list[Answer]:
         """All labels and skips in force, or those of one person, in the order in which they were stored."""
 
-        def found() -> list[Answer]:
-            everything = (self._state.answers(item).values() for item in self._state.answered())
-            return sorted((a for said in everything for a in said if who in (None, a.who)), key=lambda said: said.seq)
+        def wanted(state: State) -> list[Answer]:
+            each = (answer for item in state.answered() for answer in state.answers(item).values())
+            return sorted((answer for answer in each if who in (None, answer.who)), key=lambda answer: answer.seq)
 
-        return self._commits.read(found)
+        return self.read(wanted)
 
     @property
     def changes(self) -> int:
@@ -333,13 +332,12 @@ class Session:
     def progress(self) -> Progress:
         """Where the project stands."""
 
-        def found() -> Progress:
-            if self._agreed[0] != self._state.changes:
-                votes = (self._state.votes(item) for item in self._state.several)
-                self._agreed = self._state.changes, agreement(votes)
-            return progress_of(self._state, now=self._state.at(self._clock()), agreed=self._agreed[1])
+        def progress(state: State) -> Progress:
+            if self._agreed[0] != state.changes:
+                self._agreed = state.changes, agreement(state.votes(item) for item in state.several)
+            return progress_of(state, now=state.at(self._clock()), agreed=self._agreed[1])
 
-        return self._commits.read(found)
+        return self.read(progress)
 
     # ---- for pages that were open before -----------------------------------------------------------------------------
 
@@ -432,11 +430,11 @@ class Session:
         return bool(rules.named(known.label) == rules.named(event.label))
 
     def _receipt(self, key: str, *, again: bool) -> Receipt:
-        said = self._state.requests[key]
-        assert isinstance(said, Answer)
-        labels, needed = len(self._state.votes(said.item)), self._state.needed(said.item)
-        kept: Outcome = "again" if again else said.kept
-        return Receipt(key, said.item, kept, labels, needed, said.corrects, self._state.round)
+        answer = self._state.requests[key]
+        assert isinstance(answer, Answer)
+        labels, needed = len(self._state.votes(answer.item)), self._state.needed(answer.item)
+        kept: Outcome = "again" if again else answer.kept
+        return Receipt(key, answer.item, kept, labels, needed, answer.corrects, self._state.round)
 
     def _task(self, lease: Lease) -> Assignment:
         """A lease as its holder sees it."""
@@ -444,11 +442,11 @@ class Session:
         return Assignment(lease.item, lease.token, lease.until, hint.score, hint.why, labels)
 
     def _undone(self, who: str, key: str) -> Undone | None:
-        said = self._state.requests[key]
-        if not isinstance(said, Withdrawal) or said.answer is None:
+        undo = self._state.requests[key]
+        if not isinstance(undo, Withdrawal) or undo.answer is None:
             return None
-        leases = [lease for lease in self._state.leases.on(said.answer.item) if lease.who == who]
-        return Undone(said.answer, self._task(leases[-1]) if leases else None)
+        leases = [lease for lease in self._state.leases.on(undo.answer.item) if lease.who == who]
+        return Undone(undo.answer, self._task(leases[-1]) if leases else None)
 
     def _queue(self, round: int, candidates: Iterable[Candidate]) -> QueueReplaced:
         ranked = list(candidates)

@@ -128,6 +128,8 @@ class State:
         self.times: deque[float] = deque(maxlen=RECENT)  # of the last labels
         self.several: dict[str, None] = {}  # items with labels of several people
         self.freed: list[str] = []  # items that somebody may have who could not before; whoever uses it empties it
+        self.latest_labels: dict[str, Any] = {}  # item -> its last label, whoever gave it: what a learner learns from
+        self.skips: dict[str, str] = {}  # item -> the reason of its last skip, where somebody skipped it
         self.settings: Mapping[str, Any] = {}  # of a learner's run
         self.pending: dict[str, Pending] = {}  # item -> the question of a learner, in order
         self.items = {item: position for position, item in enumerate(items)}
@@ -153,42 +155,32 @@ class State:
         """The items with answers, in the order of the first."""
         return list(self._answers)
 
-    def latest_labels(self) -> dict[str, Any]:
-        """item -> its last label, whoever gave it: what a learner learns from."""
-        votes = ((item, self.votes(item)) for item in self._answers)
-        return {item: list(labels.values())[-1] for item, labels in votes if labels}
-
-    def skips(self) -> dict[str, str]:
-        """item -> the reason of its last skip, for the items that somebody skipped."""
-        answers = ((item, each) for item, by_person in self._answers.items() for each in by_person.values())
-        return {item: each.reason for item, each in answers if each.kind == "skip"}
-
     def votes(self, item: str) -> dict[str, Any]:
         """who -> label of an item, in order."""
-        return {who: said.label for who, said in self.answers(item).items() if said.kind == "label"}
+        return {who: answer.label for who, answer in self.answers(item).items() if answer.kind == "label"}
 
     def needed(self, item: str) -> int:
         """How many labels an item still needs."""
-        said = self._answers.get(item)
-        return self.rules.needed(list(self.votes(item).values())) if said else self.rules.labels_per_item
+        by_person = self._answers.get(item)
+        return self.rules.needed(list(self.votes(item).values())) if by_person else self.rules.labels_per_item
 
     def last(self, who: str) -> Answer | None:
         """A person's last answer that is in force."""
-        work = self.people.get(who)
-        while work and work.answers:
-            said = self.answers(work.answers[-1].item).get(who)
-            if said is not None and said.key == work.answers[-1].key:
-                return said
-            work.answers.pop()
+        tally = self.people.get(who)
+        while tally and tally.answers:
+            answer = self.answers(tally.answers[-1].item).get(who)
+            if answer is not None and answer.key == tally.answers[-1].key:
+                return answer
+            tally.answers.pop()
         return None
 
     def latest(self, who: str, *, before: int | None = None) -> Iterator[Answer]:
         """A person's answers in force, newest first; with `before`, those older than the record of that `seq`."""
-        work = self.people.get(who)
-        for given in reversed(work.answers if work else ()):
-            said = self.answers(given.item).get(who)
-            if said is not None and said.key == given.key and (before is None or said.seq < before):
-                yield said
+        tally = self.people.get(who)
+        for given in reversed(tally.answers if tally else ()):
+            answer = self.answers(given.item).get(who)
+            if answer is not None and answer.key == given.key and (before is None or answer.seq < before):
+                yield answer
 
     # ---- the fold --------------------------------------------------------------------------------------------------
 
@@ -224,7 +216,18 @@ class State:
             else:
                 self._add_answer(event, item, record)
                 self.pending.pop(item, None)
+            self._note(item)
             self._count(item, before, self._settled(item))
+
+    def _note(self, item: str) -> None:
+        """What a learner wants to know of an item after a new answer or a withdrawal."""
+        answers = [*self.answers(item).values()]
+        for kind, value, noted in (("label", "label", self.latest_labels), ("skip", "reason", self.skips)):
+            last = [getattr(answer, value) for answer in answers if answer.kind == kind][-1:]
+            if last:
+                noted[item] = last[0]
+            else:
+                noted.pop(item, None)
 
     def _outcome(self, event: LabelAdded | ItemSkipped, item: str, who: str) -> Outcome:
         """What becomes of an answer: see `Receipt`."""
@@ -239,7 +242,7 @@ class State:
         label = self._label(event) if isinstance(event, LabelAdded) else None
         reason = event.reason or "" if isinstance(event, ItemSkipped) else ""
         before = self.answers(item).get(who)
-        said = Answer(
+        answer = Answer(
             item,
             who,
             "label" if is_label else "skip",
@@ -253,20 +256,20 @@ class State:
             None if before is None else before.label,
         )
         self._drop(item, who)
-        self._answers.setdefault(item, {})[who] = self.requests[record.key] = said
-        work = self.people.setdefault(who, Tally())
-        work.answers.append(said)
-        work.last = record.at
+        self._answers.setdefault(item, {})[who] = self.requests[record.key] = answer
+        tally = self.people.setdefault(who, Tally())
+        tally.answers.append(answer)
+        tally.last = record.at
         if is_label:
-            work.labels += 1
+            tally.labels += 1
             self.labels += 1
             self.changes += 1
             self.uses[label] += 1
             self.times.append(record.at)
             if isinstance(seconds, int | float):
-                work.seconds.append(seconds)
+                tally.seconds.append(seconds)
         else:
-            work.skips += 1
+            tally.skips += 1
         for lease in [lease for lease in self.leases.on(item) if lease.who == who]:
             self.leases.end(lease)
 
@@ -282,23 +285,23 @@ class State:
     def _add_withdrawal(self, event: AnswerWithdrawn, item: str, record: Record) -> None:
         """Take back the answer that it names; one that names none takes back all labels of the item, as a learner."""
         key, answers = event.of, self.answers(item)
-        gone = [said for said in answers.values() if (said.kind == "label" if key is None else said.key == key)]
-        for said in gone:
-            self._drop(item, said.who)
+        gone = [answer for answer in answers.values() if (answer.kind == "label" if key is None else answer.key == key)]
+        for answer in gone:
+            self._drop(item, answer.who)
         if not self.answers(item):
             self._answers.pop(item, None)
-        self.changes += any(said.kind == "label" for said in gone)
+        self.changes += any(answer.kind == "label" for answer in gone)
         self.requests[record.key] = Withdrawal(record.who, gone[0] if gone else None)
         self.freed.append(item)
 
     def _drop(self, item: str, who: str) -> None:
-        said = self._answers.get(item, {}).pop(who, None)
-        if said is None:
+        answer = self._answers.get(item, {}).pop(who, None)
+        if answer is None:
             return
-        if said.kind == "label":
+        if answer.kind == "label":
             self.people[who].labels -= 1
             self.labels -= 1
-            self.uses[said.label] -= 1
+            self.uses[answer.label] -= 1
         else:
             self.people[who].skips -= 1
 
@@ -459,11 +462,11 @@ class State:
     # ---- counts ----------------------------------------------------------------------------------------------------
 
     def _counts(self, item: str) -> _Counts:
-        said = self._answers.get(item)
-        if not said:
+        by_person = self._answers.get(item)
+        if not by_person:
             return _Counts(self.rules.labels_per_item, len(self.leases.on(item)), 0, 0)
-        labels = [answer.label for answer in said.values() if answer.kind == "label"]
-        return _Counts(self.rules.needed(labels), len(self.leases.on(item)), len(labels), len(said))
+        labels = [answer.label for answer in by_person.values() if answer.kind == "label"]
+        return _Counts(self.rules.needed(labels), len(self.leases.on(item)), len(labels), len(by_person))
 
     def _count(self, item: str, before: _Counts, after: _Counts) -> None:
         if after.needed - after.leases > before.needed - before.leases:
@@ -486,11 +489,13 @@ class State:
         if renamed:
             self.changes += 1
             self.uses.clear()
-            for said in self._answers.values():
-                for who, answer in said.items():
+            for by_person in self._answers.values():
+                for who, answer in by_person.items():
                     if answer.kind == "label":
-                        said[who] = replace(answer, label=renamed.get(answer.label, answer.label))
-                        self.uses[said[who].label] += 1
+                        by_person[who] = replace(answer, label=renamed.get(answer.label, answer.label))
+                        self.uses[by_person[who].label] += 1
+            for item in self._answers:
+                self._note(item)
         for item in self.leases.items():
             self._settled(item)
         self.complete = sum(item in self.items and self.needed(item) == 0 for item in self._answers)

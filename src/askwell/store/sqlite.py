@@ -12,7 +12,9 @@ backup does not replace a file in use, and nobody makes a new file where one in 
 
 import json
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 import zlib
@@ -58,6 +60,7 @@ SETTINGS = (
 )
 WAIT = 60.0  # seconds for SQLite's locks
 LARGE = 1 << 25  # bytes; above, opening checks the pages but not each entry of each index (10 µs a record)
+AT_ONCE = 500  # rows that are read while writers wait
 MAKERS = 50  # looks for a new file that others are making just now, 20 ms apart
 
 Look: TypeAlias = tuple[int, int, int]
@@ -161,10 +164,12 @@ class SqliteStore:
 
     def read(self, run: str, *, after: int = 0) -> list[Record]:
         """See `Store.read`."""
+        rows: list[tuple[int, float, Content]] = []
         with self._reading():
-            rows = self._rows("run = ? AND seq > ?", run, after)
-            self._know(rows)
-            return [kept(row, seq, at) for seq, at, row in rows]
+            while some := self._rows("run = ? AND seq > ?", run, rows[-1][0] if rows else after):
+                rows += some
+            self._know(rows[-1:])
+        return [kept(row, seq, at) for seq, at, row in rows]
 
     def runs(self) -> list[str]:
         """See `Store.runs`."""
@@ -306,15 +311,21 @@ class SqliteStore:
         return {row[0]: (seq, at, row) for seq, at, row in placed}
 
     def _rows(self, condition: str, *values: Any) -> list[tuple[int, float, Content]]:
-        """Rows as stored, each proved by its checksum: SQLite itself does not notice a changed character."""
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM record WHERE {condition} ORDER BY seq", values)
-        rows = []
-        for seq, at, key, run, kind, item, body, who, checksum in found.fetchall():  # all: who reads holds up a writer
-            row = (key, run, kind, item, body, who)
-            if checksum != _checksum(seq, at, row):
-                raise StoreError(damaged(self._path, f"record {seq} is not as it was stored"))
-            rows.append((seq, at, row))
-        return rows
+        """The first rows as stored, each proved by its checksum: SQLite itself does not notice a changed character.
+
+        Some at a time, and all of these at once: who reads holds up a writer, and may be of low priority.
+        """
+        query = f"SELECT {COLUMNS} FROM record WHERE {condition} ORDER BY seq LIMIT {AT_ONCE}"
+        found = self._connection.execute(query, values)
+        return [_proved(row, self._path) for row in found.fetchall()]
+
+
+def _proved(stored: tuple[Any, ...], path: Path | None) -> tuple[int, float, Content]:
+    seq, at, key, run, kind, item, body, who, checksum = stored
+    row = (key, run, kind, item, body, who)
+    if checksum != _checksum(seq, at, row):
+        raise StoreError(damaged(path, f"record {seq} is not as it was stored"))
+    return seq, at, row
 
 
 def _checksum(seq: int, at: float, row: Content) -> int:
@@ -369,6 +380,8 @@ def _in_use(path: Path, migrations: Migrations) -> tuple[sqlite3.Connection, boo
             if alone := _claimed(guard):
                 if not path.exists():
                     make(path, migrations)
+                elif any(_unfinished(path)):
+                    rehearse(path, migrations)
                 guard.execute("COMMIT")
             guard.execute(f"PRAGMA busy_timeout = {round(1000 * WAIT)}")
             guard.execute("BEGIN")
@@ -448,6 +461,20 @@ def examine(connection: sqlite3.Connection, path: Path, migrations: Migrations, 
             raise StoreError(damaged(path, "; ".join(wrong)))
         if found == 0 or _schema(connection) != _expected(migrations[:found]):
             raise StoreError(damaged(path, "its tables are not those of a store"))
+
+
+def rehearse(path: Path, migrations: Migrations) -> None:
+    """Let SQLite clear up after a killed writer in a copy first, and look at each record: what is refused stays as is.
+
+    An unfinished journal belongs to its database. Beside another one, such as a backup, it would destroy it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for each in (path, *_unfinished(path)):
+            shutil.copy(each, folder)
+        with closing(_connection(Path(folder, path.name))) as connection:
+            examine(connection, path, migrations, thorough=True)
+            for row in connection.execute(f"SELECT {COLUMNS} FROM record"):
+                _proved(row, path)
 
 
 def make(path: Path, migrations: Migrations) -> None:
