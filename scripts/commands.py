@@ -83,10 +83,10 @@ SAME = (  # what differs from run to run, and what is written instead
     (r"\b[0-9a-f]{32}\b", "KEY"),
     (r'("token": ")[^"]+', r"\1TOKEN"),
     (r"--token [\w-]{20,}", "--token TOKEN"),
-    (r'("(until|at|seconds|cpu|took)": )[\d.e+-]+', r"\1N"),
-    (r"\d+(\.\d+)? (s|seconds|minutes|hours)\b", r"N \2"),
+    (r'("(until|at|seconds|cpu|took|rate|hours|last)": ?)[\d.e+-]+', r"\1N"),
+    (r"\d+(\.\d+)?\s+(s|seconds|min|minutes|hours)\b", r"N \2"),
     (r"\d+(\.\d+)? (KB|MB|bytes)\b", r"N \2"),
-    (r"[\d,]+ labels an hour", "N labels an hour"),
+    (r"[\d,]+( labels)? an hour", r"N\1 an hour"),
     (r"[ \t]+(?=\n)", ""),
 )
 

@@ -226,6 +226,23 @@ def test_only_events_become_records():
             assert not [node.lineno for node in made if dotted(node.func).split(".")[-1] == "Record"], path
 
 
+BRIDGE_MAY_KNOW = {"checks", "data", "session", "session.events", "store"}  # rooms, and the vocabulary of the log
+
+
+def test_the_bridge_could_live_outside():
+    """It speaks to the public face of a few rooms: no module inside them, and nothing private of theirs."""
+    for path in (SOURCE / "bridge").glob("*.py"):
+        for node in ast.walk(TREES[path]):
+            if isinstance(node, ast.Import):
+                assert not any(each.name.startswith("askwell") for each in node.names), path
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("askwell."):
+                room = node.module.removeprefix("askwell.")
+                assert room in BRIDGE_MAY_KNOW or room.split(".")[0] == "bridge", f"{path.name}: {node.module}"
+                assert not any(each.name.startswith("_") for each in node.names), path
+            if isinstance(node, ast.Attribute) and re.match(r"_(?!_)", node.attr):
+                assert dotted(node.value) == "self", f"{path.name}:{node.lineno}: private, and another object's"
+
+
 # ---- randomness and imports ----------------------------------------------------------------------------------------
 
 

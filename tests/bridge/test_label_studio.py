@@ -14,8 +14,9 @@ from bridge_lives import mail
 from studio import TOKENS
 
 from askwell.bridge import Bridge, LabelStudio, RefusedError, UnreachableError
-from askwell.bridge.bookkeeping import Books
-from askwell.bridge.label_studio import HOLD
+from askwell.bridge.documents import StudioTask
+from askwell.bridge.label_studio import HOLD, SAMPLING, SyncReport, warnings_about
+from askwell.bridge.records import BridgeLog
 from askwell.data import open_items
 from askwell.project.init import init_project
 from askwell.project.project import open_project
@@ -50,7 +51,7 @@ class Project:
 
     def end(self):
         """As if the process had ended, and its turn with it."""
-        Books(self.store, "main").end_turn()
+        BridgeLog(self.store, "main").end_turn()
         self.store.close()
 
     def close(self):
@@ -277,11 +278,11 @@ def test_a_picture_that_vanished_is_told_and_not_asked_again(label_studio_server
 
 
 def test_the_project_is_found_again_by_its_mark(project, monkeypatch):
-    monkeypatch.setattr(Books, "saw_project", lambda *_: (_ for _ in ()).throw(Death))
+    monkeypatch.setattr(BridgeLog, "saw_project", lambda *_: (_ for _ in ()).throw(Death))
     with pytest.raises(Death):
         project.bridge().once()
     monkeypatch.undo()
-    mark = Books(project.store, "main").mark()
+    mark = BridgeLog(project.store, "main").mark()
     project.pushed()
     assert [found["id"] for found in project.client.projects() if mark in found["description"]] == [project.id]
 
@@ -388,7 +389,7 @@ def test_a_bridge_that_dies_while_it_sends_sends_nothing_twice(project, monkeypa
     elif moment == "before the request":
         monkeypatch.setattr(LabelStudio, "add_tasks", die)
     else:
-        monkeypatch.setattr(Books, "end", die)
+        monkeypatch.setattr(BridgeLog, "end", die)
     with pytest.raises(Death):
         project.bridge().once()
     monkeypatch.undo()
@@ -585,3 +586,29 @@ def waited(ask):
             return found
         time.sleep(0.1)
     raise AssertionError("it did not happen within three minutes")
+
+
+def test_a_pass_in_words():
+    assert (
+        str(SyncReport(labels=1, added=1, open=1)) == "1 label and 0 skips came in; 1 question was added, 1 are open."
+    )
+    assert str(SyncReport(labels=2, withdrawn=3, rescored=4, open=5)) == (
+        "2 labels and 0 skips came in, 3 taken back; 0 questions were added, 4 put in a new order, 5 are open."
+    )
+
+
+def test_a_pass_is_quiet_if_nothing_happened():
+    assert SyncReport(open=20, warnings=("odd",)).is_quiet
+    assert not any(SyncReport(**{name: 1}).is_quiet for name in ("labels", "skips", "withdrawn", "added", "rescored"))
+
+
+def test_another_order_is_noticed():
+    (warning,) = warnings_about({"sampling": "Sequential sampling"}, [])
+    assert "'Sequential sampling'" in warning
+    assert warnings_about({"sampling": SAMPLING}, []) == []
+
+
+def test_items_that_are_there_twice_are_noticed():
+    tasks = [StudioTask(n, item, "", (), {}, {}) for n, item in enumerate("abca")]
+    (warning,) = warnings_about({"sampling": SAMPLING}, tasks)
+    assert warning == "1 items are there more than once ('a': tasks 0, 3). Delete all but one."

@@ -11,7 +11,7 @@ from bridge_lives import mail
 from studio import TOKENS
 
 from askwell.bridge import Bridge, LabelStudio
-from askwell.bridge.label_config import label_config
+from askwell.bridge.documents import label_config
 from askwell.bridge.ml_backend import Debounced, ml_backend_app
 from askwell.session import Candidate, Session
 from askwell.store import open_store

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from light_model import LightModel
 
-from askwell.bridge.bookkeeping import Books
+from askwell.bridge.records import BridgeLog
 from askwell.learner import Learner
 from askwell.project import open_project
 from askwell.session import Session
@@ -66,7 +66,7 @@ def test_a_project_of_an_earlier_version_opens_with_the_same_labels_and_leases(g
             assert session.gave(who, [token for _, token, _ in leases]) == [token for _, token, _ in leases]
         for who, tasks in expected["tasks"].items():
             assert [[t.item, t.score, [[*why] for why in t.why]] for t in session.next(who, size=2)] == tasks
-        books = Books(project.store(), project.settings.run)
+        books = BridgeLog(project.store(), project.settings.run)
         assert (books.mark(), [*books.importing().items]) == (expected["mark"], expected["importing"])
 
 

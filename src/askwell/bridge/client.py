@@ -19,7 +19,7 @@ PAGE = 100  # things of one listing request
 TASKS_AT_ONCE = 100  # of one import request: it ends before anybody gets impatient
 BUSY = frozenset({429, 500, 502, 503, 504})  # SQLite behind Label Studio answers 500 while it is locked
 FIRST_PAUSE = 0.5  # seconds before the second try; doubled each time
-LONGEST_SAID = 300  # letters of an answer that are quoted
+LONGEST_QUOTE = 300  # characters of an answer that are quoted
 
 
 class RefusedError(ValueError):
@@ -90,19 +90,19 @@ class LabelStudio:
 
     def users(self) -> dict[int, str]:
         """id -> mail address of the users of the organisation."""
-        found = self.ask("GET", "/api/users/")
-        if not isinstance(found, list):
+        listed = self.ask("GET", "/api/users/")
+        if not isinstance(listed, list):
             raise RefusedError(_strange(self.url, "/api/users/"))
-        return {int(user["id"]): str(user.get("email") or user.get("username") or "") for user in found}
+        return {int(user["id"]): str(user.get("email") or user.get("username") or "") for user in listed}
 
     def projects(self) -> Iterator[Mapping[str, Any]]:
         """All projects that the user may see."""
         page, seen = 1, 0
         while True:
-            found = self._mapping("GET", "/api/projects/", params={"page": page, "page_size": PAGE, "ordering": "id"})
-            yield from found["results"]
-            seen += len(found["results"])
-            if not found["results"] or seen >= int(found["count"]):
+            listed = self._mapping("GET", "/api/projects/", params={"page": page, "page_size": PAGE, "ordering": "id"})
+            yield from listed["results"]
+            seen += len(listed["results"])
+            if not listed["results"] or seen >= int(listed["count"]):
                 return
             page += 1
 
@@ -130,15 +130,15 @@ class LabelStudio:
 
         Not by the export: that leaves two files on the server's disk each time it is asked.
         """
-        found: dict[int, Mapping[str, Any]] = {}
+        tasks: dict[int, Mapping[str, Any]] = {}
         page = 1
         while True:
             params = {"project": project, "fields": "all", "page": page, "page_size": PAGE, "resolve_uri": "false"}
             answer = self._mapping("GET", "/api/tasks/", params=params)
             for task in answer["tasks"]:
-                found[int(task["id"])] = task
+                tasks[int(task["id"])] = task
             if not answer["tasks"] or page * PAGE >= int(answer["total"]):
-                return [found[id] for id in sorted(found)]
+                return [tasks[id] for id in sorted(tasks)]
             page += 1
 
     def add_tasks(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> None:
@@ -165,8 +165,8 @@ class LabelStudio:
 
     def webhooks(self, project: int) -> list[Mapping[str, Any]]:
         """The project's webhooks."""
-        found: list[Mapping[str, Any]] = self.ask("GET", "/api/webhooks/", params={"project": project})
-        return found
+        webhooks: list[Mapping[str, Any]] = self.ask("GET", "/api/webhooks/", params={"project": project})
+        return webhooks
 
     def add_webhook(self, project: int, url: str, actions: Sequence[str]) -> None:
         """Let the server post to `url`, without content, when something happens in the project."""
@@ -182,12 +182,12 @@ class LabelStudio:
             last = attempt == self._tries
             try:
                 answer = self._sent(method, path, options)
-            except (self._httpx.ConnectError, self._httpx.ConnectTimeout) as fault:  # it never arrived
+            except (self._httpx.ConnectError, self._httpx.ConnectTimeout) as error:  # it never arrived
                 if last:
-                    raise UnreachableError(_down(self.url, fault)) from None
-            except self._httpx.TransportError as fault:
+                    raise UnreachableError(_down(self.url, error)) from None
+            except self._httpx.TransportError as error:
                 if last or not repeatable:
-                    raise UnreachableError(_down(self.url, fault)) from None
+                    raise UnreachableError(_down(self.url, error)) from None
             else:
                 if answer.status_code not in BUSY:
                     return self._content(answer, path)
@@ -212,10 +212,10 @@ class LabelStudio:
         return {"Authorization": f"Bearer {self._access}"}
 
     def _mapping(self, method: str, path: str, **options: Any) -> Mapping[str, Any]:
-        found = self.ask(method, path, **options)
-        if not isinstance(found, Mapping):
+        content = self.ask(method, path, **options)
+        if not isinstance(content, Mapping):
             raise RefusedError(_strange(self.url, path))
-        return found
+        return content
 
     def _content(self, answer: "httpx.Response", path: str) -> Any:
         status = answer.status_code
@@ -226,11 +226,11 @@ class LabelStudio:
                 status=status,
             )
         if status == 403:
-            raise RefusedError(f"{self.url} does not allow this user {path}. {_said(answer)}", status=status)
+            raise RefusedError(f"{self.url} does not allow this user {path}. {_excerpt(answer)}", status=status)
         if 300 <= status < 400:
-            place = answer.headers.get("location", "elsewhere")
+            location = answer.headers.get("location", "elsewhere")
             raise RefusedError(
-                f"{self.url} points to {place}. Give the address of Label Studio itself, such as "
+                f"{self.url} points to {location}. Give the address of Label Studio itself, such as "
                 "http://127.0.0.1:8080, in --url.",
                 status=status,
             )
@@ -239,7 +239,7 @@ class LabelStudio:
         except ValueError:
             raise RefusedError(_strange(self.url, path), status=status) from None
         if status >= 400:
-            raise RefusedError(f"{self.url} refused {path} ({status}): {_said(answer)}", status=status)
+            raise RefusedError(f"{self.url} refused {path} ({status}): {_excerpt(answer)}", status=status)
         return content
 
 
@@ -263,12 +263,12 @@ def _is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def _down(url: str, fault: Exception) -> str:
-    return f"{url} does not answer ({type(fault).__name__}: {fault}). Is Label Studio running there?"
+def _down(url: str, error: Exception) -> str:
+    return f"{url} does not answer ({type(error).__name__}: {error}). Is Label Studio running there?"
 
 
 def _failed(url: str, answer: "httpx.Response") -> str:
-    return f"{url} failed ({answer.status_code}): {_said(answer)}"
+    return f"{url} failed ({answer.status_code}): {_excerpt(answer)}"
 
 
 def _strange(url: str, path: str) -> str:
@@ -278,6 +278,6 @@ def _strange(url: str, path: str) -> str:
     )
 
 
-def _said(answer: "httpx.Response") -> str:
+def _excerpt(answer: "httpx.Response") -> str:
     text = " ".join(answer.text.split())
-    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"

@@ -1,6 +1,6 @@
 """The four routes by which Label Studio talks to an ML backend: health, setup, predict, webhook.
 
-No model is loaded here: an item's score is its place in the queue of the last round of training. A webhook is a hint
+No model is loaded here: an item's score is its position in the queue of the last round of training. A webhook is a hint
 that something happened, and nothing more: what it says is not believed, and many of them at once are one.
 """
 
@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeAlias, final
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from pydantic import BaseModel, Field
 
-from askwell.bridge.label_config import prediction
-from askwell.bridge.ranking import Ranking, ranking_of
+from askwell.bridge.documents import prediction
+from askwell.bridge.records import Ranking, ranking_of
 from askwell.session import Session
 from askwell.session.events import QueueReplaced
-from askwell.store.records import Store
+from askwell.store import Store
 
 __all__ = ["Debounced", "ml_backend_app"]
 
@@ -28,18 +28,18 @@ HINTS = {"ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATION_DELETED", "ANNO
 Predict: TypeAlias = Callable[[Sequence[str]], Sequence[str | None]]
 
 
-class Setup(BaseModel):
+class SetupRequest(BaseModel):
     """What Label Studio says when it connects; it also sends its user's token, which is not looked at."""
 
 
-class Tasks(BaseModel):
+class PredictRequest(BaseModel):
     """Tasks to predict, as Label Studio has them."""
 
     tasks: Annotated[list[dict[str, Any]], Field(max_length=MOST_TASKS)]
     label_config: str = "<View/>"
 
 
-class Event(BaseModel):
+class Webhook(BaseModel):
     """Something happened."""
 
     action: Annotated[str, Field(max_length=100)] = ""
@@ -109,52 +109,52 @@ def ml_backend_app(
     routes are below it (http://host:9090/TOKEN): Label Studio signs none of its calls, but keeps the whole address.
     """
     queue = _Queue(store, run)
-    told = Debounced(hint, pause=pause) if hint is not None else lambda: None
+    notify = Debounced(hint, pause=pause) if hint is not None else lambda: None
     app = FastAPI(title="askwell for Label Studio", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_routes(session, queue, predict, told, token))
+    app.include_router(_routes(session, queue, predict, notify, token))
     return app
 
 
 def _routes(
-    session: Session, queue: _Queue, predict: Predict | None, told: Callable[[], None], token: str | None
+    session: Session, queue: _Queue, predict: Predict | None, notify: Callable[[], None], token: str | None
 ) -> APIRouter:
-    def known(secret: str = "") -> None:
+    def check_secret(secret: str = "") -> None:
         if not secrets.compare_digest(secret.encode(), (token or "").encode()):
             raise HTTPException(404, "Not Found")
 
-    router = APIRouter(prefix="/{secret}" if token else "", dependencies=[Depends(known)] if token else [])
+    router = APIRouter(prefix="/{secret}" if token else "", dependencies=[Depends(check_secret)] if token else [])
 
     @router.get("/health")
     def health() -> dict[str, str]:
         return {"status": "UP", "model_class": "askwell"}
 
     @router.post("/setup")
-    def setup(sent: Setup) -> dict[str, str]:
+    def setup(sent: SetupRequest) -> dict[str, str]:
         return {"model_version": queue.now().version}
 
     @router.post("/predict")
-    def predictions(sent: Tasks) -> dict[str, Any]:
+    def predictions(sent: PredictRequest) -> dict[str, Any]:
         ranking = queue.now()
         items = [_item(task) for task in sent.tasks]
         labels = _labels(session, items, predict)
         try:
-            results = {item: prediction(sent.label_config, label) for item, label in labels.items()}
-        except ValueError as fault:
-            raise HTTPException(422, str(fault)) from None
-        found = [
+            labelled = {item: prediction(sent.label_config, label) for item, label in labels.items()}
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from None
+        results = [
             {
                 "model_version": ranking.version,
-                "score": ranking.score(item or "", behind=place),
-                "result": results.get(item, []),
+                "score": ranking.score(item or "", behind=position),
+                "result": labelled.get(item, []),
             }
-            for place, item in enumerate(items)
+            for position, item in enumerate(items)
         ]
-        return {"results": found, "model_version": ranking.version}
+        return {"results": results, "model_version": ranking.version}
 
     @router.post("/webhook", status_code=201)
-    def webhook(sent: Event) -> dict[str, str]:
+    def webhook(sent: Webhook) -> dict[str, str]:
         if sent.action in HINTS:
-            told()
+            notify()
         return {"status": "ok"}
 
     return router
@@ -172,5 +172,5 @@ def _labels(session: Session, items: Sequence[str | None], predict: Predict | No
     if predict is None or not asked:
         return {}
     classes = session.rules.classes
-    told = zip(asked, predict(asked), strict=True)
-    return {item: label for item, label in told if label is not None and (not classes or label in classes)}
+    predicted = zip(asked, predict(asked), strict=True)
+    return {item: label for item, label in predicted if label is not None and (not classes or label in classes)}

@@ -38,7 +38,7 @@ LIKE = 2_000  # rows of the pool that say in which units its columns are
     show_default=True,
     help="Random forest, or Bayesian logistic regression.",
 )
-@click.option("--score", "name", default="auto", show_default=True, metavar="NAME", help="Acquisition function.")
+@click.option("--score", default="auto", show_default=True, metavar="NAME", help="Acquisition function.")
 @click.option("--class-weights", metavar="A=W,...", help=f"Cost of an error per class, 1 by default: {CLASS_WEIGHTS}.")
 @whole_number("--size", default=10, help="Number of best items to print.")
 @path_option("--out", metavar="FOLDER", folder=True, help="Write all scores here, as Parquet files.")
@@ -70,7 +70,7 @@ def score(pool: str, out: Path | None, keep: Path | None, engine: str | None, **
             raise ValueError("--out saves intermediate results too: give --out or --keep, not both.")
         costs = by_class("--class-weights", asked["class_weights"], like=CLASS_WEIGHTS)
         rows, search = _search(pool, asked)
-        ranked_by = _score(asked["name"], costs, search.posterior.classes)
+        ranked_by = _score(asked["score"], costs, search.posterior.classes)
         report = Report()
         best, scores = best_items(
             search,

@@ -92,8 +92,9 @@ def serve(
 def _names(host: str, names: Sequence[str], token: str | None) -> tuple[str, ...]:
     """The names that browsers may use: this machine's own, and, where others may come in, those given or any."""
     if token is None and (names or host not in LOOPBACK):
+        option = f"--name {names[0]}" if names and host in LOOPBACK else f"--host {host}"
         raise ValueError(
-            f"--host {host} lets other machines in, so it needs a --token that only your annotators know. Try --token "
+            f"{option} lets other machines in, so it needs a --token that only your annotators know. Try --token "
             f"{secrets.token_urlsafe(16)}"
         )
     return (*LOOPBACK, *(names or (() if host in LOOPBACK else ("*",))))

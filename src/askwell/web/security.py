@@ -30,7 +30,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-SHORTEST_TOKEN = 8  # letters
+SHORTEST_TOKEN = 8  # characters
 LARGEST_BODY = 64 * 1024  # bytes of a request
 LONGEST_BODY = 20.0  # seconds for all of it
 SESSION = 30 * 24 * 3600  # seconds
@@ -47,7 +47,7 @@ HEADERS: Final = (
 
 
 def check_hosts(hosts: Sequence[str], token: str | None) -> frozenset[str]:
-    """The names under which the page may be asked for, in small letters; refuses to leave this machine without a token.
+    """The names under which the page may be asked for, in lower case; refuses to leave this machine without a token.
 
     >>> sorted(check_hosts(["localhost", "LAB.example.org"], "correct horse"))
     ['lab.example.org', 'localhost']
@@ -57,7 +57,7 @@ def check_hosts(hosts: Sequence[str], token: str | None) -> frozenset[str]:
         raise ValueError(f'hosts must be a list of names like ["127.0.0.1", "localhost"], but it is {hosts!r}.')
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ValueError(
-            f"token must have at least {SHORTEST_TOKEN} letters, but it has {len(token)}. "
+            f"token must have at least {SHORTEST_TOKEN} characters, but it has {len(token)}. "
             "Try the one that python -c 'import secrets; print(secrets.token_urlsafe(16))' prints."
         )
     if token is None and not names <= LOOPBACK:

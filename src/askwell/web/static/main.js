@@ -133,7 +133,7 @@ function leave(entry) {
 
 function choose(label) {
   if (!leases.now || state.undoing) return;
-  say(`Answered: ${label}`); // in words below: a button that lights up would do so under the next item
+  say(`Answered: ${label}`); // as text below: a button that lights up would do so under the next item
   leave((task, seconds) => ({
     kind: "label",
     body: { item: task.item, label, token: task.token ?? undefined, seconds, rules: state.rules.version },

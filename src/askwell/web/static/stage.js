@@ -1,6 +1,6 @@
 // What is on the stage: the item, its classes with their keys, and why it was asked. Text goes in as text only.
 
-const SHORT = 140; // letters
+const SHORT = 140; // characters
 const MIDDLE = 480;
 const NATS = "Nats measure information: a fair coin flip has 0.69.";
 const DIGITS = "1234567890";

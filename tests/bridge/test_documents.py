@@ -1,9 +1,79 @@
+"""Label Studio's configuration, tasks and annotations, and what of them is new."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askwell.bridge.annotations import Taken, as_tasks, last_words, news, unix
-from askwell.session import Session
+from askwell.bridge.documents import as_tasks, label_config, last_annotations, prediction, unix, with_classes
+from askwell.bridge.records import RecordedAnswers, new_records
+from askwell.session import Rules, Session
 from askwell.store import open_store
+
+
+def choices(config):
+    return [(c.get("alias"), c.get("value")) for c in ET.fromstring(config).iter("Choice")]
+
+
+@pytest.mark.parametrize(("kind", "tag"), [("text", "Text"), ("image", "Image"), ("table", "Table")])
+def test_each_kind_is_shown(kind, tag):
+    (shown,) = ET.fromstring(label_config(kind, ["a", "b"])).iter(tag)
+    assert (shown.get("name"), shown.get("value")) == (kind, f"${kind}")
+
+
+def test_names_of_classes_are_text_and_not_markup():
+    names = ['<b>"&', "ä ö", "a'b"]
+    assert choices(label_config("text", names)) == [(None, name) for name in names]
+
+
+def test_classes_are_needed():
+    with pytest.raises(ValueError, match="classes must be known"):
+        label_config("text", [])
+
+
+def edited_config(choices):
+    return f'<View>\n\n<Header value="Look!"/><Choices name="label" toName="text">{choices}</Choices></View>'
+
+
+def test_nothing_to_change_changes_nothing():
+    edited = edited_config('<Choice value="b"/><Choice value="a"/>')
+    assert with_classes(edited, Rules(("a", "b"))) == edited
+
+
+def test_what_people_edited_stays():
+    edited = edited_config('<Choice value="a" hotkey="x"/>')
+    (header,) = ET.fromstring(with_classes(edited, Rules(("a", "b")))).iter("Header")
+    assert header.get("value") == "Look!"
+    assert choices(with_classes(edited, Rules(("a", "b")))) == [(None, "a"), (None, "b")]
+
+
+def test_a_class_that_was_renamed_twice_keeps_its_first_name():
+    config = label_config("text", ["ham", "spam"])
+    once = with_classes(config, Rules(("good", "spam"), former={"ham": "good"}))
+    twice = with_classes(once, Rules(("best", "spam"), former={"ham": "best", "good": "best"}))
+    assert choices(once) == [("ham", "good"), (None, "spam")]
+    assert choices(twice) == [("ham", "best"), (None, "spam")]
+
+
+def test_a_class_that_only_label_studio_has_stays():
+    assert choices(with_classes(label_config("text", ["a", "b", "odd"]), Rules(("a", "b")))) == [
+        (None, "a"), (None, "b"), (None, "odd"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("config", ["<View>", "<View/>", "<View><Choices name='x'/><Choices name='y'/></View>"])
+def test_a_configuration_that_cannot_be_used(config):
+    with pytest.raises(ValueError, match="labelling configuration in Label Studio"):
+        with_classes(config, Rules(("a", "b")))
+
+
+def test_predictions_use_the_name_that_label_studio_keeps():
+    config = with_classes(label_config("text", ["ham", "spam"]), Rules(("good", "spam"), former={"ham": "good"}))
+    (part,) = prediction(config, "good")
+    assert part["value"] == {"choices": ["ham"]}
+    assert prediction(config, "unheard of") == []
+
 
 NAMES = {1: "ada", 2: "bob"}
 ITEMS = ["a", "b", "c"]
@@ -31,9 +101,9 @@ class Project:
 
     def take(self, *tasks):
         """One pull by a bridge that has just started."""
-        taken = Taken("m")
+        taken = RecordedAnswers("m")
         taken.follow(self.store.read("main"))
-        records, warnings = news(as_tasks(tasks), taken, rules=self.session.rules, names=NAMES, run="main")
+        records, warnings = new_records(as_tasks(tasks), taken, rules=self.session.rules, names=NAMES, run="main")
         if records:
             self.store.append(records)
         return [record.kind for record in records], warnings
@@ -202,4 +272,4 @@ def test_whenever_it_is_looked_askwell_ends_up_with_everybodys_last_word(history
 
 def test_last_words_do_not_depend_on_the_order_of_the_list():
     there = [task(1, "a", annotation(5, 1, "ham", 2), annotation(6, 1, "spam", 1), annotation(4, 1, "spam", 2))]
-    assert last_words(as_tasks(there))["a", 1].annotation == 5
+    assert last_annotations(as_tasks(there))["a", 1].annotation == 5
