@@ -1,7 +1,7 @@
 """The best candidates of a large pool under a Gaussian process: covariances in single precision first.
 
 EPIG in closed form needs the covariance of every candidate with every target: 10^8 numbers for a pool of 10^5 and 10^3
-targets. The bounds of `information.probit_bounds` are content with rough ones, made in single precision, in blocks that
+targets. The bounds of `information.probit` are content with rough ones, made in single precision, in blocks that
 stay in the cache; only the few candidates that they leave are looked at exactly.
 """
 
@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from askwell.information.probit_bounds import Rows
-from askwell.information.probit_bounds import top_epig as top_epig_of_latents
+from askwell.information.probit import CovarianceRows
+from askwell.information.probit import top_epig as top_epig_of_latents
 from askwell.models.gp_inference import Sites
 from askwell.models.gp_kernel import Kernel
 from askwell.models.inputs import Names, features, sliceable
@@ -80,7 +80,7 @@ def top_epig(
     return best, scores
 
 
-def rough_covariance(process: Latents, x: np.ndarray, targets: np.ndarray) -> tuple[Rows, float]:
+def rough_covariance(process: Latents, x: np.ndarray, targets: np.ndarray) -> tuple[CovarianceRows, float]:
     """Covariances in float32 as a function of rows of `x`, `[rows, m]`, and how wrong they may be.
 
     Rounding moves a coordinate z by |z| u, so the exponent -½d² by about 2 d |z| u, and scale · exp(-½d²) by no more
