@@ -38,7 +38,6 @@ from askwell.arrays import Array, accept, as_numpy, shares, spans, threads
 from askwell.information.shapes import check_size
 
 __all__ = [
-    "CovarianceRows",
     "bald",
     "bald_bound",
     "epig",
