@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from askwell.information.probit_bounds import top_bald
+from askwell.information.probit import top_bald
 from askwell.models.gp import GPClassifier, GPPosterior
 from askwell.seeds import rng_for
 from askwell.simulation.simulate import metrics

@@ -30,6 +30,7 @@ __all__ = [
     "normalised_weights",
     "one_thread_each",
     "plain",
+    "shares",
     "spans",
     "take",
     "threads",
@@ -245,6 +246,16 @@ def normalised_weights(
     w = w / w.max()  # first by the largest: the sum of huge weights must not overflow
     normalised: np.ndarray = w / w.sum()
     return normalised
+
+
+def shares(weights: Array | None, m: int) -> np.ndarray:
+    """`normalised_weights`, and equal ones for None, `[m]`.
+
+    >>> shares(None, 2)
+    array([0.5, 0.5])
+    """
+    normalised = normalised_weights(weights, m)
+    return np.full(m, 1 / m) if normalised is None else normalised
 
 
 def spans(total: int, size: int) -> Iterator[slice]:

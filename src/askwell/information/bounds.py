@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from scipy.linalg import eigh
 
-from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, one_thread_each, spans
+from askwell.arrays import Array, as_numpy, check_probs, normalised_weights, one_thread_each, shares, spans
 from askwell.information._kernels import hot_loop
 from askwell.information._kernels.plain import seconds
 from askwell.information.categorical import bald, epig, like, pool_and_targets
+from askwell.information.shapes import check_size
 from askwell.information.votes import Votes
 
 __all__ = [
@@ -109,11 +110,11 @@ def top_epig(
     (array([1, 2]), array([0.69314718, 0.69314718]))
     """
     if isinstance(probs, Votes) and isinstance(target_probs, Votes):
-        _check_size(size, len(probs))
+        check_size(size, len(probs))
         return _top_of_votes(probs, target_probs, size, weights, floor, prepared)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     n = probs.shape[0]
-    _check_size(size, n)
+    check_size(size, n)
     host, host_targets = as_numpy(probs), as_numpy(target_probs)
     near = host is not None and host_targets is not None
     fast = hot_loop(seconds=seconds(n, *target_probs.shape)) if near else None
@@ -131,14 +132,6 @@ def top_epig(
         best, scores = np.concatenate([best, index + span.start]), np.concatenate([scores, found])
         best, scores = _best(best, scores, size, host.dtype)
     return xp.asarray(best, device=probs.device), like(xp, probs, scores)
-
-
-def _check_size(size: int, n: int) -> None:
-    if not 0 <= size <= n:
-        raise ValueError(
-            f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
-            "Ask for fewer, or give a larger pool."
-        )
 
 
 def _top_of_votes(
@@ -248,7 +241,7 @@ class Prepared:
         same = target_probs is self.target_probs or np.array_equal(target_probs, self.target_probs)
         if not same or not np.array_equal(_sample(target_probs), self.sample, equal_nan=True):
             raise ValueError(OTHER_TARGETS.format(target_probs.shape, self.target_probs.shape))
-        if log != self.log or not np.array_equal(_shares(weights, len(target_probs)), self.weights):
+        if log != self.log or not np.array_equal(shares(weights, len(target_probs)), self.weights):
             raise ValueError(OTHER_WEIGHTS)
 
     @cached_property
@@ -317,7 +310,7 @@ class PreparedVotes:
         """Refuse other targets than these, or other weights."""
         if targets is not self.targets and not np.array_equal(np.asarray(targets), np.asarray(self.targets)):
             raise ValueError(OTHER_TARGETS.format(targets.shape, self.targets.shape))
-        if log or not np.array_equal(_shares(weights, len(targets)), self.weights):
+        if log or not np.array_equal(shares(weights, len(targets)), self.weights):
             raise ValueError(OTHER_WEIGHTS)
 
     @cached_property
@@ -354,7 +347,7 @@ def prepare(
     """
     if isinstance(target_probs, Votes):
         loop = hot_loop()
-        return None if loop is None else PreparedVotes(loop, target_probs, _shares(weights, len(target_probs)))
+        return None if loop is None else PreparedVotes(loop, target_probs, shares(weights, len(target_probs)))
     _, (target_probs,) = check_probs(target_probs=target_probs, log=log, values=False)
     host = as_numpy(target_probs)
     fast = None if host is None else hot_loop()
@@ -366,14 +359,8 @@ def prepare(
 def _prepared(
     fast: Any, target_probs: np.ndarray, weights: Array | None, dtype: Any, log: bool, candidates: int
 ) -> Prepared:
-    w = _shares(weights, len(target_probs))
+    w = shares(weights, len(target_probs))
     return Prepared(fast, target_probs, w, dtype, log, candidates, _sample(target_probs))
-
-
-def _shares(weights: Array | None, m: int) -> np.ndarray:
-    """The weights `[m]`, summing to one."""
-    w = normalised_weights(weights, m)
-    return np.full(m, 1 / m) if w is None else w
 
 
 def _sample(target_probs: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from askwell.arrays import Array, as_numpy, check_alike, check_probs, normalised_weights, spans
+from askwell.arrays import Array, as_numpy, check_alike, check_probs, normalised_weights, shares, spans
 from askwell.information._kernels import hot_loop, plain
 from askwell.information.votes import Votes
 
@@ -120,7 +120,7 @@ def epig(
     if isinstance(probs, Votes) and isinstance(target_probs, Votes):
         return _epig_of_votes(probs, target_probs, weights)
     xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
-    w = normalised_weights(weights, target_probs.shape[0])
+    w = shares(weights, target_probs.shape[0])
     host, host_targets = as_numpy(probs), as_numpy(target_probs)
     if 0 in probs.shape or probs.shape[2] == 1:
         check_probs(probs=probs, target_probs=target_probs, log=log)
@@ -134,8 +134,7 @@ def epig(
             for span, part in fast.parts(host, packed=[pack], log=log):
                 fast.add_scores(part, [pack], scores[span])
         return like(xp, probs, scores)
-    weights = xp.asarray(np.full(target_probs.shape[0], 1 / target_probs.shape[0]) if w is None else w)
-    weights = like(xp, probs, weights)
+    weights = like(xp, probs, xp.asarray(w))
     tiles = _pair_tiles(xp, probs, target_probs, log)
     return xp.concat([sum(pairs @ weights[span] for span, pairs in row) for row in tiles])
 
@@ -225,11 +224,11 @@ def _epig_of_votes(votes: Votes, targets: Votes, weights: Array | None) -> np.nd
     """`epig` by counting."""
     check_alike({"probs": votes, "target_probs": targets})
     _need_targets(targets)
-    w = normalised_weights(weights, len(targets))
+    w = shares(weights, len(targets))
     if (fast := hot_loop(seconds=plain.seconds(len(votes), *targets.shape))) is None:
         return plain.epig(np.asarray(votes), np.asarray(targets), w).astype(votes.dtype)
     scores = np.zeros(len(votes))
-    for _, pack in fast.vote_packs(targets, np.full(len(targets), 1 / len(targets)) if w is None else w):
+    for _, pack in fast.vote_packs(targets, w):
         fast.add_vote_scores(votes, pack, scores)
     return scores.astype(votes.dtype)
 

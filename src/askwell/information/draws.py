@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 
-from askwell.arrays import Array, check_probs, normalised_weights, spans
+from askwell.arrays import Array, check_probs, normalised_weights, shares, spans
 from askwell.information.bounds import forms, target_gram
 from askwell.information.categorical import epig, like, pool_and_targets
 
@@ -86,11 +86,11 @@ def epig_error(probs: Array, target_probs: Array, *, weights: Array | None = Non
     check_probs(probs=probs, target_probs=target_probs, log=log)
     (n, k, c), m = probs.shape, target_probs.shape[0]
     _several_draws(k)
-    w = normalised_weights(weights, m)
+    w = shares(weights, m)
     t = xp.exp(target_probs) if log else target_probs
     columns = xp.reshape(xp.permute_dims(like(xp, probs, t), (1, 0, 2)), (k, m * c))
     share = xp.mean(columns, axis=0)
-    weighted = columns * like(xp, probs, np.repeat(np.full(m, 1 / m) if w is None else w, c))  # [k, m*c]
+    weighted = columns * like(xp, probs, np.repeat(w, c))  # [k, m*c]
     errors = [like(xp, probs, xp.zeros(0))]
     for span in spans(n, max(1, (1 << 20) // (c * c * m))):
         part = xp.exp(probs[span]) if log else probs[span]

@@ -24,7 +24,7 @@ __all__ = ["bald", "epig", "gaussian_bald", "gaussian_epig"]
 #: Numbers in one temporary array: 8 MiB of float64, or one outcome of all targets where that is more.
 BLOCK = 2**20
 
-Table: TypeAlias = Callable[[slice, slice], Array]
+Likelihoods: TypeAlias = Callable[[slice, slice], Array]
 """Log-likelihoods `[r, s, k]` of a slice of inputs and a slice of outcomes."""
 
 
@@ -151,7 +151,7 @@ def gaussian_epig(
     return _epig(xp, (means.shape[0], outcomes, k), table, target_table, w, standard_error)
 
 
-def _epig(xp: Any, shape: Any, table: Table, target_table: Table, w: Array, standard_error: bool) -> Array:
+def _epig(xp: Any, shape: Any, table: Likelihoods, target_table: Likelihoods, w: Array, standard_error: bool) -> Array:
     (n, s, k), m = shape, w.shape[0]
     tally = _tally(xp, w, n, s, standard_error)
     for part in spans(s, max(1, BLOCK // max(1, 4 * m * k))):

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from askwell.arrays import Array, accept, normalised_weights
+from askwell.arrays import Array, accept, shares
 
 __all__ = [
     "alike",
     "check_ensemble",
     "check_rng",
     "check_shape",
+    "check_size",
     "check_square",
     "check_targets",
     "check_variance",
@@ -111,6 +112,15 @@ def check_rng(rng: np.random.Generator) -> None:
         raise TypeError(f"rng must be a numpy.random.Generator, but it is {rng!r}. Try numpy.random.default_rng(0).")
 
 
+def check_size(size: int, n: int) -> None:
+    """Refuse to look for more of the best candidates than there are."""
+    if not 0 <= size <= n:
+        raise ValueError(
+            f"size must be between 0 and the number of candidates, {n}, but it is {size}. "
+            "Ask for fewer, or give a larger pool."
+        )
+
+
 def check_targets(m: int) -> None:
     """Refuse to score against no targets at all."""
     if m == 0:
@@ -127,8 +137,7 @@ def target_weights(xp: Any, like: Array, m: int, weights: Array | None) -> Array
     array([0.25, 0.75])
     """
     check_targets(m)
-    w = normalised_weights(np.ones(m) if weights is None else weights, m)
-    return xp.asarray(w, dtype=like.dtype, device=like.device)
+    return xp.asarray(shares(weights, m), dtype=like.dtype, device=like.device)
 
 
 def check_square(xp: Any, name: str, matrix: Array) -> None:

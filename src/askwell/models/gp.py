@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from askwell.arrays import spans, take
-from askwell.information import gaussian, probit, probit_bounds
+from askwell.information import gaussian, probit
 from askwell.models.gp_inference import Kernel, Sites, ep, learnt, regression, spectrum, variational
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng, class_codes
@@ -245,13 +245,13 @@ class GPPosterior:
         """The `size` best by `epig`, best first: (positions, scores), without scoring all of a large pool.
 
         The covariance of every candidate with every target is 10^8 numbers for a pool of 10^5 and 10^3 targets. The
-        bounds of `information.probit_bounds` are content with rough ones, and only the few candidates that they leave
+        bounds of `information.probit` are content with rough ones, and only the few candidates that they leave
         are looked at exactly.
         """
         x, targets = self.process.inputs(x), self.process.inputs(targets)
         (mean, variance), (target_mean, target_variance) = self.latent(x), self.latent(targets)
         rough, error = rough_covariance(self.process, x, targets)
-        return probit_bounds.top_epig(
+        return probit.top_epig(
             mean, target_mean, variance, target_variance, lambda rows: self.covariance(x[rows], targets), size,
             weights=weights, rough=rough, error=error,
         )  # fmt: skip
@@ -294,7 +294,7 @@ class GPRegressionPosterior:
         return _by_rows(score, x, len(target_variance), self.process)
 
 
-def rough_covariance(process: Process, x: np.ndarray, targets: np.ndarray) -> tuple[probit_bounds.Rows, float]:
+def rough_covariance(process: Process, x: np.ndarray, targets: np.ndarray) -> tuple[probit.CovarianceRows, float]:
     """Covariances in float32 as a function of rows of `x`, `[rows, m]`, and how wrong they may be.
 
     Rounding moves a coordinate z by |z| u, so the exponent -½d² by about 2 d |z| u, and scale · exp(-½d²) by no more

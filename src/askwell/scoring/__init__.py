@@ -1,5 +1,12 @@
 """A posterior, a pool and targets in; the score of every item, or the best items, out. Chunk by chunk.
 
+    Search: posterior, pool, targets --> pieces of the pool --> chunks --> beliefs --> scores --> the best so far
+                                          |           ^                                               |
+                       checkpoint.py: done already?   '------------- the floor to beat --------------'
+
+`search.py` is the question and the chunks, `items.py` the score of every item, `best.py` the race for the best, here
+or on an engine, `checkpoint.py` what a stopped job has done.
+
 >>> import askwell
 >>> import numpy as np
 >>> from sklearn.ensemble import RandomForestClassifier

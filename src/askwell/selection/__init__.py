@@ -2,6 +2,12 @@
 
 A batch is a function `batch(candidates, size, *, rng) -> positions [size]`. Nothing is registered: a function of one's
 own, or `functools.partial(power, beta=4)`, is passed where a name would be.
+
+    candidates.py: scores [n], beliefs [n, k, c], features [n, d]
+        stochastic.py   by scores alone             top power softmax softrank
+        moments.py      by scores and beliefs       joint
+        outcomes.py     by all answers together     batchbald joint_exact
+        coverage.py     by distances                kcentre typiclust probcover badge
 """
 
 import difflib

@@ -27,7 +27,7 @@ from typing import final
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from askwell.arrays import keep_freed_memory, normalised_weights, one_thread_each, spans
+from askwell.arrays import keep_freed_memory, one_thread_each, shares, spans
 from askwell.selection.candidates import Candidates, beliefs, finite_scores
 
 __all__ = ["joint", "moment_gains"]
@@ -165,8 +165,7 @@ def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     """The regression before any answer."""
     targets = _coordinates(beliefs(candidates, "joint", of="target_probs"))
     (m, q, k), n = targets.shape, len(probs)
-    w = normalised_weights(candidates.weights, m)
-    root = (targets * np.sqrt(np.full(m, 1 / m) if w is None else w)[:, None, None]).reshape(m * q, k)
+    root = (targets * np.sqrt(shares(candidates.weights, m))[:, None, None]).reshape(m * q, k)
     gram = root.T @ root  # [k, k]
     gram.flat[:: k + 1] += ROUNDING * (gram.trace() or 1.0)
     half = np.asfortranarray(np.linalg.cholesky(gram))  # G = L L'

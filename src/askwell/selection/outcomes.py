@@ -19,7 +19,7 @@ from typing import final
 import numpy as np
 from scipy.special import entr
 
-from askwell.arrays import normalised_weights, spans
+from askwell.arrays import shares, spans
 from askwell.information.categorical import pool_and_targets
 from askwell.selection.candidates import Candidates, beliefs
 
@@ -145,7 +145,7 @@ def joint_epig(probs: np.ndarray, target_probs: np.ndarray, *, weights: np.ndarr
     outcomes = unanswered(batch.shape[1])
     for belief in batch:
         outcomes = answered(outcomes, belief)
-    return _told(outcomes, targets, _shares(weights, len(targets)))
+    return _told(outcomes, targets, shares(weights, len(targets)))
 
 
 def joint_exact(candidates: Candidates, size: int, /, *, rng: np.random.Generator) -> np.ndarray:
@@ -161,7 +161,7 @@ def joint_exact(candidates: Candidates, size: int, /, *, rng: np.random.Generato
     probs, targets = (beliefs(candidates, "joint_exact", of=of) for of in ("probs", "target_probs"))
     asked = [] if candidates.pending is None else list(beliefs(candidates, "joint_exact", of="pending"))
     _check_cost(len(probs), probs.shape, size + len(asked), len(targets))
-    outcomes, w = unanswered(probs.shape[1]), _shares(candidates.weights, len(targets))
+    outcomes, w = unanswered(probs.shape[1]), shares(candidates.weights, len(targets))
     for belief in asked:
         outcomes = answered(outcomes, belief)
     chosen: list[int] = []
@@ -177,11 +177,6 @@ def joint_exact(candidates: Candidates, size: int, /, *, rng: np.random.Generato
 def _told(outcomes: Outcomes, targets: np.ndarray, w: np.ndarray) -> float:
     before = expected_entropy(unanswered(targets.shape[1]), targets)
     return max(0.0, float((before - expected_entropy(outcomes, targets)) @ w))
-
-
-def _shares(weights: np.ndarray | None, m: int) -> np.ndarray:
-    w = normalised_weights(weights, m)
-    return np.full(m, 1 / m) if w is None else w
 
 
 def _check_cost(n: int, shape: tuple[int, ...], b: int, m: int) -> None:

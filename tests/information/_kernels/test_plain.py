@@ -78,8 +78,8 @@ def test_faint_information_keeps_its_digits(rng):
 
 def test_draws_that_agree_tell_exactly_nothing(rng):
     same = np.repeat(soft(rng, 5, 1, 4), 30, axis=1)
-    assert (plain.epig(same, soft(rng, 9, 30, 4), None) == 0).all()
-    assert (plain.epig(soft(rng, 9, 30, 4), same, None) == 0).all()
+    assert (plain.epig(same, soft(rng, 9, 30, 4), np.full(9, 1 / 9)) == 0).all()
+    assert (plain.epig(soft(rng, 9, 30, 4), same, np.full(len(same), 1 / len(same))) == 0).all()
 
 
 def test_votes_among_others(rng, monkeypatch):

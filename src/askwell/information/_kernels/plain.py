@@ -31,11 +31,10 @@ def seconds(n: int, m: int, draws: int, classes: int) -> float:
     return n * m * classes**2 * (1.5e-8 + 1e-10 * draws)
 
 
-def epig(probs: np.ndarray, target_probs: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def epig(probs: np.ndarray, target_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """sum_j w_j I(y; y*_j) of candidates `probs [n, k, c]` and targets `[m, k, c]`, float64 [n]."""
-    m = len(target_probs)
-    w, scores = np.full(m, 1 / m) if weights is None else weights, np.empty(len(probs))
-    _fill(scores, probs, target_probs, w)
+    scores = np.empty(len(probs))
+    _fill(scores, probs, target_probs, weights)
     return scores
 
 
