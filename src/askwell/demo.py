@@ -93,10 +93,10 @@ def run_demo(
     The split is the same for all seeds, initial labels and forests differ; docs/report.md has other splits. Call
     it again with the same folder to resume an interrupted run.
     """
-    digits, seeds, place = redundant_digits(0), list(seeds), Path(folder)
+    digits, seeds, out = redundant_digits(0), list(seeds), Path(folder)
     echo(_introduction(digits, seeds, budget))
     with _live(echo) as progress:
-        found = simulate(
+        result = simulate(
             forest(),
             digits.x,
             digits.y,
@@ -108,20 +108,22 @@ def run_demo(
             budget=budget,
             seeds=seeds,
             processes=processes,
-            folder=place / "steps" / f"budget-{budget}",
+            folder=out / "steps" / f"budget-{budget}",
             progress=progress,
         )
-    found.save(place / "result.json")
+    result.save(out / "result.json")
     report = html_report(
-        found,
-        place / "report.html",
+        result,
+        out / "report.html",
         title=TITLE,
         intro=_story(digits),
-        figures=[_first_questions(digits, found)],
+        figures=[_first_questions(digits, result)],
         repeat=f"askwell demo --seeds {len(seeds)} --budget {budget}",
     )
-    echo(terminal_curves(found.traces, **_look()))
-    echo(f"\n{found.table()}\n\n{found.verdict()}\n{_shares_in_words(digits, found)}\n{ONE_SPLIT}\n\nReport: {report}")
+    echo(terminal_curves(result.traces, **_look()))
+    echo(
+        f"\n{result.table()}\n\n{result.verdict()}\n{_shares_as_text(digits, result)}\n{ONE_SPLIT}\n\nReport: {report}"
+    )
     return report
 
 
@@ -155,11 +157,11 @@ def _story(digits: RedundantDigits) -> str:
     )
 
 
-def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
+def _first_questions(digits: RedundantDigits, result: Simulation) -> Picture:
     """The first images that each score asked for, in the first seed."""
-    seed = min(trace.seed for trace in found.traces)
+    seed = min(trace.seed for trace in result.traces)
     rows = []
-    for trace in found.traces:
+    for trace in result.traces:
         if trace.seed == seed:
             asked = _asked(trace)[:SHOWN]
             tiles = [
@@ -169,17 +171,17 @@ def _first_questions(digits: RedundantDigits, found: Simulation) -> Picture:
             hits = sum(tile.marked for tile in tiles)
             note = f"{hits} of the first {len(asked)} are 1s or 7s"
             rows.append(TileRow(score_name(trace.score), tiles, note=note, score=trace.score))
-    caption = f"In the order of the queries, after the initial labels; seed {seed}. {_shares_in_words(digits, found)}"
+    caption = f"In the order of the queries, after the initial labels; seed {seed}. {_shares_as_text(digits, result)}"
     return gallery("The first queries of each acquisition function", rows, caption=caption)
 
 
-def _shares_in_words(digits: RedundantDigits, found: Simulation) -> str:
+def _shares_as_text(digits: RedundantDigits, result: Simulation) -> str:
     """How often each score asked for a 1 or a 7."""
     shares: dict[str, list[bool]] = {}
-    for trace in found.traces:
+    for trace in result.traces:
         shares.setdefault(trace.score, []).extend(bool(digits.digits[i] in TASK) for i in _asked(trace))
-    said = ", ".join(f"{np.mean(hits):.0%} by {score_name(score)}" for score, hits in shares.items() if hits)
-    return f"Queries of 1s and 7s, which are 20% of the pool: {said}." if said else "Nothing was queried."
+    text = ", ".join(f"{np.mean(hits):.0%} by {score_name(score)}" for score, hits in shares.items() if hits)
+    return f"Queries of 1s and 7s, which are 20% of the pool: {text}." if text else "Nothing was queried."
 
 
 def _asked(trace: Trace) -> tuple[int, ...]:
@@ -207,14 +209,14 @@ def _live(echo: Callable[[str], Any]) -> Iterator[Callable[[int, int, dict[str, 
 
 def _in_lines(traces: dict[tuple[str, int], Trace], echo: Callable[[str], Any]) -> Callable[..., None]:
     """A line at every tenth of the way."""
-    said = 0
+    shown = 0
 
     def progress(done: int, total: int, latest: dict[str, Any]) -> None:
-        nonlocal said
+        nonlocal shown
         _keep(traces, latest)
-        if 10 * done // total > said:
-            said = 10 * done // total
-            echo(f"{10 * said:3d} %  {_so_far(traces)}")
+        if 10 * done // total > shown:
+            shown = 10 * done // total
+            echo(f"{10 * shown:3d} %  {_so_far(traces)}")
 
     return progress
 
@@ -244,8 +246,8 @@ def _keep(traces: dict[tuple[str, int], Trace], latest: dict[str, Any]) -> None:
 def _so_far(traces: dict[tuple[str, int], Trace]) -> str:
     """The mean accuracy of each score up to here."""
     means = {score: [area(run) for (name, _), run in traces.items() if name == score] for score in SCORES}
-    said = ", ".join(f"{score_name(score)} {np.mean(values):.3f}" for score, values in means.items() if values)
-    return f"mean accuracy so far: {said}"
+    text = ", ".join(f"{score_name(score)} {np.mean(values):.3f}" for score, values in means.items() if values)
+    return f"mean accuracy so far: {text}"
 
 
 def _look() -> dict[str, Any]:

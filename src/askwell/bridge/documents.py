@@ -103,8 +103,8 @@ def prediction(config: str, label: str) -> list[dict[str, Any]]:
     names = {choice.get("value"): choice.get("alias") or choice.get("value") for choice in choices.iter("Choice")}
     if label not in names:
         return []
-    place = {"from_name": choices.get("name", CHOICES), "to_name": choices.get("toName", "text")}
-    return [{**place, "type": "choices", "value": {"choices": [names[label]]}}]
+    names_of = {"from_name": choices.get("name", CHOICES), "to_name": choices.get("toName", "text")}
+    return [{**names_of, "type": "choices", "value": {"choices": [names[label]]}}]
 
 
 def _parsed(config: str) -> ET.Element:
@@ -116,12 +116,12 @@ def _parsed(config: str) -> ET.Element:
 
 def _choices(view: ET.Element) -> ET.Element:
     """The choices by our name, or else the only ones."""
-    found = list(view.iter("Choices"))
-    ours = [choices for choices in found if choices.get("name") == CHOICES] or found
+    listed = list(view.iter("Choices"))
+    ours = [choices for choices in listed if choices.get("name") == CHOICES] or listed
     if len(ours) != 1:
         raise ValueError(
             f'the labelling configuration in Label Studio must have one <Choices name="{CHOICES}">, but it has '
-            f"{len(found)} <Choices>. Add it there, or begin anew."
+            f"{len(listed)} <Choices>. Add it there, or begin anew."
         )
     return ours[0]
 
@@ -186,7 +186,7 @@ def as_tasks(listed: Iterable[Mapping[str, Any]]) -> list[StudioTask]:
 def _task(each: Mapping[str, Any]) -> StudioTask:
     id, item = int(each["id"]), str(each["data"]["pool_id"])
     predictions = [p for p in each.get("predictions") or () if isinstance(p.get("score"), int | float)]
-    annotations = tuple(_annotation(item, id, found) for found in each.get("annotations") or ())
+    annotations = tuple(_annotation(item, id, body) for body in each.get("annotations") or ())
     return StudioTask(
         id,
         item,
@@ -253,7 +253,7 @@ def unix(time: str) -> float:
 def order_doubt(tasks: Sequence[StudioTask]) -> float | None:
     """The mean position in the order of the people's last tasks, if it is too far behind; else None.
 
-    For each first annotation of a task: its place, from 0 to 1, among the tasks that were open at the time and had a
+    For each first annotation of a task: its position, from 0 to 1, among the tasks that were open at the time and had a
     score of the version then current.
     """
     begun: dict[str, float] = {}
@@ -266,10 +266,10 @@ def order_doubt(tasks: Sequence[StudioTask]) -> float | None:
     shares = []
     for task in sorted((t for t in tasks if t.annotations), key=lambda task: ends[task.id])[-RECENT:]:
         now = ends[task.id]
-        place = bisect_right(times, now)
-        if not place or versions[place - 1] not in task.scores:
+        index = bisect_right(times, now)
+        if not index or versions[index - 1] not in task.scores:
             continue
-        version = versions[place - 1]
+        version = versions[index - 1]
         line = [
             other.scores[version]
             for other in tasks

@@ -1,4 +1,4 @@
-"""Curves in the terminal: a drawing in braille dots, two by four in each letter, or in plain letters."""
+"""Curves in the terminal: a drawing in braille dots, two by four in each character, or in ASCII."""
 
 import math
 import sys
@@ -14,7 +14,7 @@ from askwell.simulation.curves import Curve, Trace, curve
 
 __all__ = ["Axis", "axis", "terminal_curves", "terminal_style"]
 
-DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a braille letter, by row and column
+DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a braille character, by row and column
 BLANK = 0x2800
 LEAST_WIDTH, LEAST_HEIGHT = 40, 6
 STEPS = (1.0, 2.0, 2.5, 5.0)  # between ticks, times a power of ten
@@ -32,7 +32,7 @@ def terminal_curves(
     """The mean of a metric over seeds against the number of labels, as text of `width` columns.
 
     `height` lines are for the curves, a few more for axes and legend. `colour` adds ANSI colours; `plain` uses ASCII
-    letters only, for terminals and files that know no others.
+    characters only, for terminals and files that know no others.
 
     >>> runs = [
     ...     Trace("random", 0, (2, 40), {"accuracy": (0.5, 0.7)}, (0, 1)),
@@ -65,7 +65,7 @@ def terminal_curves(
     lines = [metric_name(metric)]
     for row in range(height):
         runs = groupby(cells[row], key=lambda cell: cell[1])
-        drawn = "".join(_painted("".join(letter for letter, _ in run), style, colour) for style, run in runs)
+        drawn = "".join(_painted("".join(mark for mark, _ in run), style, colour) for style, run in runs)
         name = f" {_painted(ends[row].name[: frame.names], ends[row], colour)}" if row in ends else ""
         label = frame.y_texts.get(row, "")
         lines.append(f"{label:>{margin}} {bar if label or plain else '│'}{drawn}{name}".rstrip())
@@ -168,14 +168,14 @@ def _cells(low: float, high: float, step: float, *, outwards: bool) -> tuple[int
 @final
 @dataclass(frozen=True)
 class _Frame:
-    """The field that curves are drawn in, in letters, and what is written at its edges."""
+    """The field that curves are drawn in, in characters, and what is written at its edges."""
 
     x: Axis
     y: Axis
     columns: int
     rows: int
-    names: int  # letters for the names at the right
-    across: int  # dots in a letter
+    names: int  # characters for the names at the right
+    across: int  # dots in a character
     down: int
 
     @staticmethod
@@ -198,7 +198,7 @@ class _Frame:
         return {int(column): self.x.text(tick) for column, tick in zip(columns, self.x.ticks, strict=True)}
 
     def row(self, value: float) -> int:
-        """The line of letters that a value is drawn in."""
+        """The line of characters that a value is drawn in."""
         return int(np.rint(self.y.position(value, self.rows * self.down - 1, 0))) // self.down
 
     def raster(self, drawn: Curve) -> tuple[np.ndarray, np.ndarray]:
@@ -217,19 +217,19 @@ Cells = list[list[tuple[str, Style | None]]]
 
 
 def _braille(frame: _Frame, curves: Sequence[tuple[Curve, Style]]) -> Cells:
-    """Each curve as a line of dots, joined where it is steep; a letter has the colour of the topmost curve in it."""
+    """Each curve as a line of dots, joined where it is steep; a character has the colour of the topmost curve in it."""
     bits = np.zeros((frame.rows, frame.columns), int)
     owner: dict[tuple[int, int], Style] = {}
     for drawn, style in curves:
         inside, rows = frame.raster(drawn)
-        for place in np.flatnonzero(inside):
-            if place % sum(style.dash) >= style.dash[0]:
+        for column in np.flatnonzero(inside):
+            if column % sum(style.dash) >= style.dash[0]:
                 continue
-            before = rows[place - 1] if place and inside[place - 1] else rows[place]
-            step = 1 if rows[place] >= before else -1
-            for row in range(before + step if before != rows[place] else before, rows[place] + step, step):
-                cell = row // 4, int(place) // 2
-                bits[cell] |= DOTS[row % 4, place % 2]
+            before = rows[column - 1] if column and inside[column - 1] else rows[column]
+            step = 1 if rows[column] >= before else -1
+            for row in range(before + step if before != rows[column] else before, rows[column] + step, step):
+                cell = row // 4, int(column) // 2
+                bits[cell] |= DOTS[row % 4, column % 2]
                 owner[cell] = style
     return [
         [(chr(BLANK + bits[r, c]) if bits[r, c] else " ", owner.get((r, c))) for c in range(frame.columns)]
@@ -242,8 +242,8 @@ def _letters(frame: _Frame, curves: Sequence[tuple[Curve, Style]]) -> Cells:
     cells: Cells = [[(" ", None)] * frame.columns for _ in range(frame.rows)]
     for drawn, style in curves:
         inside, rows = frame.raster(drawn)
-        for place in np.flatnonzero(inside):
-            cells[rows[place]][place] = style.mark, style
+        for column in np.flatnonzero(inside):
+            cells[rows[column]][column] = style.mark, style
     return cells
 
 
@@ -263,7 +263,7 @@ def _under(frame: _Frame) -> str:
     line = [" "] * frame.columns
     for column, text in frame.x_texts.items():
         start = max(0, min(column - len(text) // 2, frame.columns - len(text)))
-        if all(letter == " " for letter in line[max(0, start - 1) : start + len(text) + 1]):
+        if all(mark == " " for mark in line[max(0, start - 1) : start + len(text) + 1]):
             line[start : start + len(text)] = text
     return "".join(line)
 

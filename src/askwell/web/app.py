@@ -31,7 +31,7 @@ from askwell.web.view import Shows, Viewer
 
 __all__ = ["create_app"]
 
-ABOUT = """Which examples to label next, and what people said about them.
+ABOUT = """Which examples to label next, and what people answered.
 
 All routes but those that sign in ask for the session cookie that signing in gives. Answers carry a key made by the
 client: send a request again, with the same key, until it is acknowledged, and it counts once. What is acknowledged is

@@ -39,8 +39,8 @@ def _files() -> int:
         import resource
     except ImportError:  # Windows
         return 512
-    found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST * 2 if found == resource.RLIM_INFINITY else found
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST * 2 if limit == resource.RLIM_INFINITY else limit
 
 
 @final

@@ -119,18 +119,18 @@ def refused(method: str, headers: Iterable[tuple[bytes, bytes]], hosts: frozense
     >>> refused("POST", [(b"host", b"evil.example")], frozenset({"localhost"}))
     "this page is not served under the host 'evil.example'."
     """
-    found: dict[bytes, list[str]] = {}
+    by_name: dict[bytes, list[str]] = {}
     for name, value in headers:
-        found.setdefault(name.lower(), []).append(value.decode("latin-1"))
-    host = found.get(b"host", [])
+        by_name.setdefault(name.lower(), []).append(value.decode("latin-1"))
+    host = by_name.get(b"host", [])
     if len(host) != 1 or _hostname(host[0]) is None:
         return "a request needs one Host header."
     if "*" not in hosts and _hostname(host[0]) not in hosts:
         return f"this page is not served under the host {host[0][:80]!r}."
-    for origin in found.get(b"origin", []):
+    for origin in by_name.get(b"origin", []):
         if urlsplit(origin).netloc.lower() != host[0].lower():
             return f"requests from the origin {origin[:80]!r} are not answered."
-    site = found.get(b"sec-fetch-site", ["none"])[0]
+    site = by_name.get(b"sec-fetch-site", ["none"])[0]
     if method not in ("GET", "HEAD") and site not in ("same-origin", "none"):
         return "requests that other sites make a browser send are not answered."
     return None
@@ -271,8 +271,8 @@ class Sessions:
         try:
             changed = self._file.stat().st_mtime_ns
             if changed != self._read:
-                found = json.loads(self._file.read_text("utf-8"))
-                self._secret, ended = bytes.fromhex(found["secret"]), dict[str, float](found["ended"])
+                content = json.loads(self._file.read_text("utf-8"))
+                self._secret, ended = bytes.fromhex(content["secret"]), dict[str, float](content["ended"])
                 self._ended, self._read = self._ended | ended, changed
         except (OSError, ValueError, KeyError, TypeError):
             return False

@@ -31,7 +31,7 @@ class Shows(Protocol):
 
 
 class TextCard(BaseModel):
-    """A text; `more` letters of it are not shown."""
+    """A text; `more` characters of it are not shown."""
 
     kind: Literal["text"] = "text"
     text: str
