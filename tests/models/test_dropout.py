@@ -23,7 +23,7 @@ from askwell import bald  # noqa: E402
 from askwell.models import passes as ways  # noqa: E402
 from askwell.models import tensors  # noqa: E402
 from askwell.models.dropout import DropoutModel, gradient_embeddings  # noqa: E402
-from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, Pool, kept  # noqa: E402
+from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, Pool, kept_features  # noqa: E402
 from askwell.models.networks import cnn, mlp  # noqa: E402
 from askwell.models.training import ModernTraining, PaperTraining, TrainingTask  # noqa: E402
 from askwell.seeds import rng_for  # noqa: E402
@@ -127,7 +127,7 @@ class ByHand(nn.Module):
 
     def forward(self, x):
         shape = x.shape[1:2] if self.layer.channels else x.shape[1:]
-        mask = kept(self.seed, (self.layer.place, self.calls), [self.draw], shape, rate=self.layer.rate)[0]
+        mask = kept_features(self.seed, (self.layer.position, self.calls), [self.draw], shape, rate=self.layer.rate)[0]
         mask = torch.from_numpy(mask.reshape(*shape, *[1] * (x.ndim - 1 - len(shape)))).float()
         self.calls += 1
         if not self.layer.alpha:
@@ -427,16 +427,19 @@ def test_torchs_threads_are_as_many_as_before(monkeypatch):
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_masks_are_fair_coins(rate):
-    bits = kept(7, (0, 0), range(200), [20, 30], rate=rate)
+    bits = kept_features(7, (0, 0), range(200), [20, 30], rate=rate)
     error = np.sqrt(rate * (1 - rate))
     assert abs(bits.mean() - (1 - rate)) < 4 * error / np.sqrt(bits.size)
     z = (bits - (1 - rate)) / error
     for a, b in ((z[1:], z[:-1]), (z[:, 1:], z[:, :-1]), (z[:, :, 1:], z[:, :, :-1])):
         assert abs((a * b).mean()) < 4 / np.sqrt(a.size)  # neighbours know nothing of each other
-    for other in (kept(8, (0, 0), range(200), [20, 30], rate=rate), kept(7, (1, 0), range(200), [20, 30], rate=rate)):
+    for other in (
+        kept_features(8, (0, 0), range(200), [20, 30], rate=rate),
+        kept_features(7, (1, 0), range(200), [20, 30], rate=rate),
+    ):
         assert abs(np.mean(z * (other - (1 - rate)) / error)) < 4 / np.sqrt(z.size)
-    assert not kept(7, (0, 0), range(9), [9], rate=1.0).any()
-    assert kept(7, (0, 0), range(9), [9], rate=0.0).all()
+    assert not kept_features(7, (0, 0), range(9), [9], rate=1.0).any()
+    assert kept_features(7, (0, 0), range(9), [9], rate=0.0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -459,7 +462,7 @@ def test_a_prediction_is_distributed_as_by_ordinary_dropout(kind):
 def test_one_layer_used_twice_has_two_masks():
     posterior = fit(Residual(), draws=3)
     (layer,) = (layer for layer in posterior.passes.net.modules() if isinstance(layer, FixedDropout))
-    first, second = (kept(posterior.seed, (layer.place, call), range(3), [8], rate=0.5) for call in (0, 1))
+    first, second = (kept_features(posterior.seed, (layer.position, call), range(3), [8], rate=0.5) for call in (0, 1))
     assert (first != second).any()
 
 
@@ -598,6 +601,23 @@ def test_tensors_in_tensors_out():
     np.testing.assert_array_equal(found.numpy(), probs)
     np.testing.assert_allclose(posterior.predict(x.astype(np.float64).tolist()), probs, atol=1e-6)
     assert posterior.predict(x[:0]).shape == (0, 100, 3)
+
+
+def test_sequences_of_any_length_where_whole_channels_are_dropped():
+    """A channel's mask is the same for a short and a long sequence, one after the other."""
+
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.dropout, self.head = nn.Embedding(9, 8), nn.Dropout1d(0.5), nn.Linear(8, 2)
+
+        def forward(self, words):
+            return self.head(self.dropout(self.embed(words).mT).amax(2))
+
+    x = rng_for(0, 0, "words").integers(9, size=(12, 5))
+    posterior = fit(Words(), x, np.arange(12) % 2, draws=4)
+    for words in (x, x[:, :2], np.concatenate([x, x], axis=1)):
+        np.testing.assert_allclose(posterior.predict(words), one_by_one(posterior, words), atol=2e-6)
 
 
 def test_texts_by_name_or_by_an_adapter():

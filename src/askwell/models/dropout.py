@@ -154,16 +154,16 @@ class _Door:
 
     def tensors(self, x: Any, device: str) -> Any:
         """Inputs as tensors; numbers must have the shape of the fit's, ids may be of any length."""
-        found = as_tensors(x, device=device, ids=self.ids)
+        result = as_tensors(x, device=device, ids=self.ids)
         if isinstance(x, dict) != isinstance(self.shape, dict):
             raise ValueError("x must be of the kind the model was fitted with: a dict of arrays, or an array.")
-        if not isinstance(x, dict) and found.is_floating_point() and tuple(found.shape[1:]) != self.shape:
+        if not isinstance(x, dict) and result.is_floating_point() and tuple(result.shape[1:]) != self.shape:
             wanted = ", ".join(str(size) for size in ("n", *self.shape))
             raise ValueError(
-                f"x must have the shape [{wanted}] as in the fit, but its shape is {tuple(found.shape)}. "
+                f"x must have the shape [{wanted}] as in the fit, but its shape is {tuple(result.shape)}. "
                 "Try x[None] for a single input."
             )
-        return found
+        return result
 
     def labelled(self, x: Any, codes: np.ndarray, device: str) -> tuple[Any, Tensor]:
         """Inputs and labels as tensors."""
@@ -242,8 +242,8 @@ def gradient_embeddings(posterior: DropoutPosterior, x: Any) -> np.ndarray:
         return np.asarray(_gradients(*(torch.cat(side, 1) for side in zip(*sides, strict=True))).cpu())
 
     posterior.passes.net.to(device)
-    found = posterior.passes.each(work, count(x), posterior.draws, device)
-    return np.concatenate(found) if found else np.empty((0, 0), np.float32)
+    result = posterior.passes.each(work, count(x), posterior.draws, device)
+    return np.concatenate(result) if result else np.empty((0, 0), np.float32)
 
 
 def _by_draw(hidden: list[Tensor], log_probs: Tensor) -> Tensor:

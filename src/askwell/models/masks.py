@@ -38,7 +38,7 @@ __all__ = [
     "Head",
     "drop",
     "fuse",
-    "kept",
+    "kept_features",
     "once",
     "same_weights",
     "with_fixed_masks",
@@ -97,32 +97,34 @@ def drop(call: Callable[[], Tensor], now: Dropped) -> Tensor:
     before = _PASS.set(now)
     try:
         with torch.no_grad():
-            found = now.by_draw(call())
+            result = now.by_draw(call())
     finally:
         _PASS.reset(before)
-    return found.expand(-1, len(now.draws), *found.shape[2:])
+    return result.expand(-1, len(now.draws), *result.shape[2:])
 
 
-def kept(seed: int, place: Sequence[int], draws: Sequence[int], shape: Sequence[int], *, rate: float) -> np.ndarray:
+def kept_features(
+    seed: int, position: Sequence[int], draws: Sequence[int], shape: Sequence[int], *, rate: float
+) -> np.ndarray:
     """Which features each draw keeps, bool `[k, *shape]`, each with probability 1 - rate; a larger shape adds to it.
 
-    `place` tells the layers of a net apart.
+    `position` tells the layers of a net apart.
 
-    >>> small, large = kept(3, [0], range(2), [4], rate=0.5), kept(3, [0], range(5), [9], rate=0.5)
+    >>> small, large = kept_features(3, [0], range(2), [4], rate=0.5), kept_features(3, [0], range(5), [9], rate=0.5)
     >>> bool((large[:2, :4] == small).all())
     True
     """
-    found: Any = np.array(seed, np.uint64)
-    for number in place:
-        found = _hashed(found, [number])[..., 0]
+    result: Any = np.array(seed, np.uint64)
+    for number in position:
+        result = _hashed(result, [number])[..., 0]
     for index in (draws, *(range(size) for size in shape)):
-        found = _hashed(found, index)
-    return np.asarray(found >= np.uint64(min(int(rate * 2**64), 2**64 - 1)))
+        result = _hashed(result, index)
+    return np.asarray(result >= np.uint64(min(int(rate * 2**64), 2**64 - 1)))
 
 
-def _hashed(found: Any, index: Sequence[int]) -> Any:
+def _hashed(result: Any, index: Sequence[int]) -> Any:
     """One more axis."""
-    return _mixed(found[..., None] + (np.asarray(index, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    return _mixed(result[..., None] + (np.asarray(index, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def _mixed(z: Any) -> Any:
@@ -136,10 +138,10 @@ def _mixed(z: Any) -> Any:
 class FixedDropout(nn.Module):  # type: ignore[misc]
     """A dropout layer whose masks are those of the pass it runs in."""
 
-    def __init__(self, layer: Any, place: int) -> None:
+    def __init__(self, layer: Any, position: int) -> None:
         super().__init__()
         self.channels, self.alpha = next(kind for cls, kind in KINDS.items() if isinstance(layer, cls))
-        self.rate, self.place = float(layer.p), place
+        self.rate, self.position = float(layer.p), position
         self._last: tuple[Any, Any] = (None, None)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -152,19 +154,19 @@ class FixedDropout(nn.Module):  # type: ignore[misc]
     def factors(self, now: Dropped, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """What to multiply with and what to add, each `[k, ...]`."""
         shape = tuple(x.shape[1:2] if self.channels else x.shape[1:])
-        call = now.calls[self.place]
-        now.calls[self.place] += 1
-        key = (now.seed, call, now.draws, shape, x.ndim, x.dtype, x.device)
-        last, found = self._last  # one read: another thread may write
+        call = now.calls[self.position]
+        now.calls[self.position] += 1
+        key = (now.seed, call, now.draws, tuple(x.shape[1:]), x.dtype, x.device)
+        last, result = self._last  # one read: another thread may write
         if last != key:
-            bits = kept(now.seed, (self.place, call), now.draws, shape, rate=self.rate)
+            bits = kept_features(now.seed, (self.position, call), now.draws, shape, rate=self.rate)
             mask = torch.from_numpy(bits).to(x.device, x.dtype)
             mask = mask.reshape(len(now.draws), *shape, *[1] * (x.ndim - 1 - len(shape)))
             full = (len(now.draws), *x.shape[1:])  # of one number per feature, a product is several times as fast
-            found = self._affine(mask.expand(full).contiguous() if math.prod(full) <= MOST_KEPT else mask)
+            result = self._affine(mask.expand(full).contiguous() if math.prod(full) <= MOST_KEPT else mask)
             if mask.numel() <= MOST_KEPT:
-                self._last = (key, found)
-        return found  # type: ignore[no-any-return]
+                self._last = (key, result)
+        return result  # type: ignore[no-any-return]
 
     def _affine(self, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.rate == 1:
@@ -194,34 +196,34 @@ class FixedDropoutConv(nn.Module):  # type: ignore[misc]
             conv.weight.shape[:2].numel() * columns.shape[4:].numel()
         )  # numbers of one input's convolutions by channel
         if len(x) != now.inputs or len(now.draws) == 1 or apart > MOST_APART or 0 in columns.shape:
-            found = conv(self.dropout(x))
-            return found if self.pool is None else self.pool(found)
+            result = conv(self.dropout(x))
+            return result if self.pool is None else self.pool(result)
         scale = self.dropout.factors(now, x[:, :, :1, :1])[0].flatten(1)  # [k, c]
         weight = conv.weight.transpose(0, 1).flatten(2)  # [c, d, kernel]
         out = x.new_empty(len(x), len(scale), len(conv.weight), height * width)
         for span in spans(len(x), max(1, MOST_APART // (apart // conv.in_channels * len(scale)))):
-            sums = scale @ (weight @ columns[span].flatten(2, 3).flatten(3)).flatten(2)  # [b, k, d*places]
+            sums = scale @ (weight @ columns[span].flatten(2, 3).flatten(3)).flatten(2)  # [b, k, d*positions]
             first, *others = sums.unflatten(2, (len(conv.weight), -1, height * width)).unbind(
                 3
             )  # [b, k, d, h'*w'] each
             best = out[span].copy_(first)
-            for other in others:  # of the places of a window
+            for other in others:  # of the positions of a window
                 torch.maximum(best, other, out=best)
         if conv.bias is not None:
             out.flatten(2).add_(conv.bias.repeat_interleave(height * width))
         return out.view(-1, len(conv.weight), height, width)
 
     def _columns(self, x: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        """What each place of the kernel sees, and (h', w'): `[b, c, kernel h, kernel w, window, h'*w']`, a view.
+        """What each position of the kernel sees, and (h', w'): `[b, c, kernel h, kernel w, window, h'*w']`, a view.
 
-        A pooling window is one place of the answer: its places lie farther apart than those of two windows do, so that
-        pooling takes the largest of a few whole tensors.
+        A window's positions lie farther apart than the windows do, so that pooling takes the largest of a few whole
+        tensors.
         """
         conv, window = self.conv, self.pool.window if self.pool is not None else (1, 1)
         x = nn.functional.pad(x, [conv.padding[1]] * 2 + [conv.padding[0]] * 2)
-        for axis, (size, step, places) in enumerate(zip(conv.kernel_size, conv.stride, window, strict=True)):
-            seen = size + (places - 1) * step  # by the places of one window
-            x = x.unfold(2 + axis, min(seen, x.shape[2 + axis]), step * places)
+        for axis, (size, step, positions) in enumerate(zip(conv.kernel_size, conv.stride, window, strict=True)):
+            seen = size + (positions - 1) * step  # by the positions of one window
+            x = x.unfold(2 + axis, min(seen, x.shape[2 + axis]), step * positions)
         height, width = x.shape[2:4]  # of [b, c, h', w', seen, seen]
         x = x.flatten(2, 3).permute(0, 1, 3, 4, 2).contiguous()
         x = x.unfold(2, conv.kernel_size[0], conv.stride[0]).unfold(3, conv.kernel_size[1], conv.stride[1])
@@ -279,12 +281,12 @@ class Before(nn.Sequential):  # type: ignore[misc]
 
     def forward(self, x: Tensor) -> Tensor:
         """`[b, ...]` -> `[b, ...]`."""
-        found = _PASS.get().before
-        if found is None:
+        result = _PASS.get().before
+        if result is None:
             return super().forward(x)
-        if not found:
-            found.append(super().forward(x))
-        return found[0]
+        if not result:
+            result.append(super().forward(x))
+        return result[0]
 
 
 def same_weights(net: Any, *uncopied: Any) -> Any:
@@ -298,16 +300,16 @@ def with_fixed_masks(net: Any, *, head: Any) -> Any:
     It follows the net through its training. `head` is the net's last linear layer, or None.
     """
     twin = same_weights(net, head).eval()
-    places = itertools.count()
-    found: dict[int, Any] = {}
+    positions = itertools.count()
+    result: dict[int, Any] = {}
     for parent in list(twin.modules()):
         if isinstance(parent, nn.TransformerEncoderLayer):
             parent.training = True  # or torch takes a short cut past the dropout layers
         for name, layer in parent._modules.items():
             if isinstance(layer, LAYERS) and layer.p > 0:
-                if id(layer) not in found:
-                    found[id(layer)] = FixedDropout(layer, next(places))
-                parent._modules[name] = found[id(layer)]
+                if id(layer) not in result:
+                    result[id(layer)] = FixedDropout(layer, next(positions))
+                parent._modules[name] = result[id(layer)]
             elif head is not None and layer is head:
                 parent._modules[name] = Head(layer)
     return twin

@@ -37,17 +37,17 @@ class Forward:
         """The module's own output, `[rows, c]`."""
         if self.logits is not None:
             return self.logits(net, x)
-        found = net(**x) if isinstance(x, dict) else net(x)
-        found = getattr(found, "logits", found)
-        return found[0] if isinstance(found, tuple) else found
+        result = net(**x) if isinstance(x, dict) else net(x)
+        result = getattr(result, "logits", result)
+        return result[0] if isinstance(result, tuple) else result
 
     def log_probs(self, net: Any, x: Any) -> Tensor:
         """Log-probabilities `[rows, c]`."""
-        found = self.raw(net, x).float()
+        result = self.raw(net, x).float()
         if self.output == "probs":
-            return found.clamp_min(torch.finfo(found.dtype).tiny).log()
+            return result.clamp_min(torch.finfo(result.dtype).tiny).log()
         # Classes are few: with the rows side by side, torch takes many at a time.
-        return nn.functional.log_softmax(found.mT.contiguous(), -2).mT
+        return nn.functional.log_softmax(result.mT.contiguous(), -2).mT
 
 
 @final
@@ -115,8 +115,8 @@ class Passes:
         def work(way: Passes, span: slice, several: list[range]) -> Tensor:
             now, before = rows(x, span), list[Tensor]()
             dropped = [Dropped(count(now), part, seed, before=before) for part in several]
-            found = [way.run(now, each).logsumexp(1) for each in dropped]  # [b, c] each
-            return torch.stack(found).logsumexp(0)
+            result = [way.run(now, each).logsumexp(1) for each in dropped]  # [b, c] each
+            return torch.stack(result).logsumexp(0)
 
         device = next(iter(self.net.parameters())).device
         return torch.cat(self.each(work, count(x), draws, str(device))) - math.log(draws)
@@ -197,12 +197,12 @@ def _last_linear(net: Any, forward: Forward, two: Any) -> tuple[Tensor, Any]:
     try:
         with torch.no_grad():
             out = forward.raw(net, two)
-    except (RuntimeError, TypeError, IndexError) as fault:
+    except (RuntimeError, TypeError, IndexError) as error:
         shapes = mapped(lambda part: tuple(part.shape), two)
         raise ValueError(
-            f"module must take x, but for two inputs of shape {shapes} it says: {fault}. Its first layer must fit the "
+            f"module must take x, but for two inputs of shape {shapes} it says: {error}. Its first layer must fit the "
             "features of x; a module that is called in another way fits with logits=, a function of (module, inputs)."
-        ) from fault
+        ) from error
     for hook in hooks:
         hook.remove()
     if out.ndim != 2 or len(out) != 2:

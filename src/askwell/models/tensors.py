@@ -13,10 +13,10 @@ import numpy as np
 try:
     import torch
     from torch import nn
-except ImportError as fault:
+except ImportError as error:
     raise ImportError(
         "networks with dropout need torch, which is not installed. Try: pip install 'askwell[torch]'"
-    ) from fault
+    ) from error
 
 __all__ = [
     "Tensor",
@@ -48,14 +48,14 @@ def mapped(function: Callable[[Any], Any], x: Any) -> Any:
 
 def arrays(x: Any) -> Any:
     """Inputs as an array, a tensor, or a dict of them that all have n rows; what is one already is not copied."""
-    found = mapped(_array, x)
-    parts = list(found.values()) if isinstance(x, dict) else [found]
+    result = mapped(_array, x)
+    parts = list(result.values()) if isinstance(x, dict) else [result]
     if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
         shapes = [tuple(part.shape) for part in parts]
         raise ValueError(
             f"x must be an array, or a dict of arrays, with one row per input, but the shapes are {shapes}."
         )
-    return found
+    return result
 
 
 def _array(part: Any) -> Any:
@@ -96,22 +96,22 @@ def as_tensors(x: Any, *, device: str, ids: bool) -> Any:
 
 def _tensor(part: Any, device: str, ids: bool) -> Tensor:
     try:
-        found = part.detach() if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part, order="C"))
+        result = part.detach() if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part, order="C"))
     except TypeError:
         raise ValueError(
             f"x must hold numbers, but its dtype is {part.dtype}. Encode texts (a tokeniser) and categories "
             "(scikit-learn's OneHotEncoder) first."
         ) from None
-    if found.is_floating_point() or not ids:
-        found = found.to(device, torch.float32)
-        if not bool(torch.isfinite(found).all()):
-            place = torch.nonzero(~torch.isfinite(found))[0].tolist()
+    if result.is_floating_point() or not ids:
+        result = result.to(device, torch.float32)
+        if not bool(torch.isfinite(result).all()):
+            row, *where = torch.nonzero(~torch.isfinite(result))[0].tolist()
             raise ValueError(
-                f"x must be finite, in float32, but a number of it is {float(found[tuple(place)])} (at {place[1:]} of "
+                f"x must be finite, in float32, but a number of it is {float(result[row, *where])} (at {where} of "
                 "its input). Fill missing values first, for instance by scikit-learn's SimpleImputer; clip large ones."
             )
-        return found
-    return found.to(device, torch.bool if found.dtype == torch.bool else torch.int64)
+        return result
+    return result.to(device, torch.bool if result.dtype == torch.bool else torch.int64)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> Tensor:
@@ -125,8 +125,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, *, relu: bool = False
     """
     if _ONEDNN is not None and x.device.type == "cpu" and x.dtype in _REALS and x.ndim == 2:
         return _ONEDNN(x, weight, bias, "relu" if relu else "none", [], "")
-    found = nn.functional.linear(x, weight, bias)
-    return found.relu_() if relu else found
+    result = nn.functional.linear(x, weight, bias)
+    return result.relu_() if relu else result
 
 
 _REALS = (torch.float32, torch.bfloat16)
