@@ -166,7 +166,7 @@ def test_a_change_in_any_of_the_files_of_a_loop_is_seen(tmp_path):
     shutil.copytree(SOURCE / "askwell", tmp_path / "askwell", ignore=shutil.ignore_patterns("__pycache__"))
     assert "compiling" in run(SCORE, **kept)[1]
     assert "compiling" not in run(SCORE, **kept)[1]
-    inner = tmp_path / "askwell" / "information" / "vectors.py"
+    inner = tmp_path / "askwell" / "information" / "_kernels" / "product.py"
     inner.write_text(inner.read_text("utf-8") + "\n# another version\n", "utf-8")
     assert "compiling" in run(SCORE, **kept)[1]
 
