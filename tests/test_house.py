@@ -145,12 +145,6 @@ def test_names(path):
             assert not re.search(r"(Manager|Handler|Helper|Base|Factory)$", node.name), node.name
 
 
-BEING_RENAMED = {  # by other hands: to be emptied
-    *("Ask", "Cells", "Event", "Inputs", "Kept", "Labelled", "Lease", "Leases", "Line", "Person", "Picture", "Point"),
-    *("Report", "Row", "Setup", "Shown", "Task", "Votes", "Work"),
-}
-
-
 def test_a_public_class_name_exists_once_in_the_house():
     """Of classes and type aliases at the top of a module: one word, one thing."""
     homes = {}
@@ -164,7 +158,7 @@ def test_a_public_class_name_exists_once_in_the_house():
                 continue
             if not name.startswith("_"):
                 homes.setdefault(name, []).append(str(path.relative_to(SOURCE)))
-    twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in BEING_RENAMED}
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
     assert homes
     assert not twice
 

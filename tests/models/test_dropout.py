@@ -23,7 +23,7 @@ from askwell import bald  # noqa: E402
 from askwell.models import passes as ways  # noqa: E402
 from askwell.models import tensors  # noqa: E402
 from askwell.models.dropout import DropoutModel, gradient_embeddings  # noqa: E402
-from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, Pool, kept_features  # noqa: E402
+from askwell.models.masks import Affine, Before, FixedDropout, FixedDropoutConv, Head, SlicedMaxPool, kept_features  # noqa: E402
 from askwell.models.networks import cnn, mlp  # noqa: E402
 from askwell.models.training import ModernTraining, PaperTraining, TrainingTask  # noqa: E402
 from askwell.seeds import rng_for  # noqa: E402
@@ -153,7 +153,7 @@ def by_hand(layer, draw, seed):
     if isinstance(layer, FixedDropoutConv):
         pool = [] if layer.pool is None else [nn.MaxPool2d(layer.pool.window)]
         return nn.Sequential(ByHand(layer.dropout, draw, seed), layer.conv, *pool)
-    if isinstance(layer, Pool):
+    if isinstance(layer, SlicedMaxPool):
         return nn.MaxPool2d(layer.window)
     if isinstance(layer, Head):
         return layer.linear
@@ -269,7 +269,7 @@ def test_pooled_convolutions_are_separate_passes(window, options):
     posterior = fit(net, x, y, draws=5)
     (conv,) = [layer for layer in posterior.passes.net.modules() if isinstance(layer, FixedDropoutConv)]
     assert conv.pool is not None
-    assert isinstance(posterior.passes.net[0][1], Pool)
+    assert isinstance(posterior.passes.net[0][1], SlicedMaxPool)
     np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=5e-6)
 
 
@@ -281,7 +281,7 @@ def test_other_poolings_are_torchs(options):
     x, y = blobs(12, (2, 9, 9))
     posterior = fit(net, x, y, draws=5)
     assert posterior.passes.shared
-    assert not any(isinstance(layer, Pool) for layer in posterior.passes.net.modules())
+    assert not any(isinstance(layer, SlicedMaxPool) for layer in posterior.passes.net.modules())
     np.testing.assert_allclose(posterior.predict(x), one_by_one(posterior, x), atol=5e-6)
 
 

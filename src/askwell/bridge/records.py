@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 from askwell.bridge.documents import NO_TIME, Annotation, StudioTask, last_annotations, unix
-from askwell.session import Rules
+from askwell.session import Rules, Turn
 from askwell.session.events import (
     AnswerWithdrawn,
     Event,
@@ -28,7 +28,6 @@ from askwell.session.events import (
     id_of,
     text_of,
 )
-from askwell.session.leases import Turn
 from askwell.store import Record, Store
 
 __all__ = ["BridgeLog", "Ranking", "RecordedAnswers", "TaskImport", "new_records", "ranking_of"]

@@ -9,7 +9,7 @@ what comes before is computed once per input, and once for all passes of the sam
 - a channel's mask is one number >= 0, so dropout of channels may change places with pooling and ReLU after it;
 - convolution is linear in its input channels, conv(m * x) = sum_i m_i conv_i(x_i), so the conv_i are computed once per
   input, and a draw costs one product with its mask instead of a convolution.
-Max pooling is the largest of a few slices (`Pool`), and behind such a convolution the largest of a few whole tensors.
+Max pooling is the largest of a few slices (`SlicedMaxPool`), and behind such a convolution the largest of a few whole tensors.
 Linear layers, which are what is left of a draw's cost, take the faster of the products there are (`Affine`).
 """
 
@@ -231,7 +231,7 @@ class FixedDropoutConv(nn.Module):  # type: ignore[misc]
 
 
 @final
-class Pool(nn.Module):  # type: ignore[misc]
+class SlicedMaxPool(nn.Module):  # type: ignore[misc]
     """Max pooling by windows side by side, as the largest of a few slices: a tenth of what torch's takes on the CPU."""
 
     def __init__(self, window: tuple[int, int]) -> None:
@@ -332,10 +332,10 @@ def _fused(layers: list[Any]) -> list[Any]:
     merged: list[Any] = []
     for layer in layers:
         last: Any = merged[-1] if merged else None
-        layer = Pool(window) if (window := _window(layer)) is not None else layer
+        layer = SlicedMaxPool(window) if (window := _window(layer)) is not None else layer
         if _drops_channels(last) and _splits(layer):
             merged[-1] = FixedDropoutConv(last, layer)
-        elif isinstance(last, FixedDropoutConv) and last.pool is None and isinstance(layer, Pool):
+        elif isinstance(last, FixedDropoutConv) and last.pool is None and isinstance(layer, SlicedMaxPool):
             merged[-1] = FixedDropoutConv(last.dropout, last.conv, layer)
         elif isinstance(last, Affine) and not last.relu and type(layer) is nn.ReLU:
             merged[-1] = Affine(last.linear, relu=True)

@@ -9,6 +9,7 @@ owner decides, `progress` what a page shows. `commit` stores what many threads w
 """
 
 from askwell.session.events import Candidate
+from askwell.session.leases import Turn
 from askwell.session.progress import Agreement, Annotator, Pair, Progress
 from askwell.session.rules import Rules
 from askwell.session.session import Assignment, Consensus, Receipt, Session, Undone
@@ -26,5 +27,6 @@ __all__ = [
     "Receipt",
     "Rules",
     "Session",
+    "Turn",
     "Undone",
 ]

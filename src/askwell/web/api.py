@@ -42,7 +42,7 @@ def _text(value: Any) -> Any:
 
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole)]
 LabelText: TypeAlias = Annotated[str | None, BeforeValidator(_text)]
-Kind: TypeAlias = Literal["label", "skip"]
+AnswerKind: TypeAlias = Literal["label", "skip"]
 
 
 # ---- what is sent to the server ------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class TakenBack(BaseModel):
     """What was taken back."""
 
     item: str
-    kind: Kind
+    kind: AnswerKind
     label: LabelText
     reason: str
 

@@ -93,7 +93,7 @@ def conflicts() -> Iterator[None]:
 FRESH = 0.5  # seconds for which progress may be shown again
 
 Status: TypeAlias = Callable[[], Mapping[str, Any]]
-CurvePoint: TypeAlias = tuple[int, float, float, float]  # labels, estimate, low, high
+ChartPoint: TypeAlias = tuple[int, float, float, float]  # labels, estimate, low, high
 
 
 @final
@@ -106,7 +106,7 @@ class Panel:
     left: str  # how long the rest takes; "" if unknown
     metric: str  # of the curve; "" before there is one
     how: str  # the estimate's name
-    points: list[CurvePoint]
+    points: list[ChartPoint]
     model: str
     busy: bool
     words: str  # what the trainer is doing
@@ -168,7 +168,7 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
     )
 
 
-def curve_points(rounds: list[Mapping[str, Any]]) -> list[CurvePoint]:
+def curve_points(rounds: list[Mapping[str, Any]]) -> list[ChartPoint]:
     """The learning curve: (labels, value, low, high), by labels; of rounds with as many labels the latest.
 
     Only estimates that are named like the last one are on it: a curve must not mix two kinds of truth.
@@ -182,7 +182,7 @@ def curve_points(rounds: list[Mapping[str, Any]]) -> list[CurvePoint]:
     if not rounds:
         return []
     kind = (rounds[-1]["estimate"].get("metric"), rounds[-1]["estimate"].get("how"))
-    points: dict[int, CurvePoint] = {}
+    points: dict[int, ChartPoint] = {}
     for entry in rounds:
         estimate = entry["estimate"]
         if (estimate.get("metric"), estimate.get("how")) == kind:
