@@ -9,7 +9,8 @@ what comes before is computed once per input, and once for all passes of the sam
 - a channel's mask is one number >= 0, so dropout of channels may change places with pooling and ReLU after it;
 - convolution is linear in its input channels, conv(m * x) = sum_i m_i conv_i(x_i), so the conv_i are computed once per
   input, and a draw costs one product with its mask instead of a convolution.
-Max pooling is the largest of a few slices (`SlicedMaxPool`), and behind such a convolution the largest of a few whole tensors.
+Max pooling is the largest of a few slices (`SlicedMaxPool`), and behind such a convolution the largest of a few
+whole tensors.
 Linear layers, which are what is left of a draw's cost, take the faster of the products there are (`Affine`).
 """
 
