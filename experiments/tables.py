@@ -19,7 +19,7 @@ import numpy as np
 
 import askwell
 from askwell.acquisition import SETTLED
-from askwell.data.texts import fit_texts
+from askwell.data.encoding import fit_texts
 from askwell.models.protocol import mean_predict
 from askwell.seeds import rng_for
 from experiments import data

@@ -8,7 +8,7 @@ from mails import write_mails
 from PIL import Image
 
 from askwell.models.protocol import mean_predict
-from askwell.project import init_project, planning, predicting
+from askwell.project import init_project, predicting, rounds
 from askwell.project.predicting import open_input, predict_items
 from askwell.project.rounds import train_round
 from askwell.seeds import rng_for
@@ -33,13 +33,13 @@ def labelled(project, truth, count):
 def test_the_model_is_the_one_that_the_questions_come_from(mail, monkeypatch):
     project, _ = mail
     used = []
-    new_round = planning.new_round
+    new_round = rounds.new_round
 
     def remembered(*given, **options):
         used.append(new_round(*given, **options))
         return used[-1]
 
-    monkeypatch.setattr(planning, "new_round", remembered)
+    monkeypatch.setattr(rounds, "new_round", remembered)
     train_round(project)
     (knowledge,) = used
     here = predict_items(project, "pool")

@@ -118,7 +118,7 @@ def test_costs_do_not_bring_the_order_of_the_pool_back():
 def test_small_pools_and_random_scores_say_nothing():
     learner = told(CONSTANT, labels=15, score="random")
     learner.ask(3)
-    search = learner._knowledge(learner._run.state()).search
+    search = learner._session.read(learner._knowledge).search
     _, best = best_items(search, "epig", 20)
     assert flat_warning(search, "random", best) is None
     assert flat_warning(search, "epig", best[:1]) is None

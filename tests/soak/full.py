@@ -76,7 +76,7 @@ def filled(nursery, place, way, times, *, seed, plain=False):
                     found.faults.append(f"a start ended with {code}: {words}")
                 life = nursery.serve(project, port, out=out, plain=plain)
                 assert life.ready(port), life.said()
-            found.faults += _audited(project, crowd)
+            found.faults += _audited(project, crowd, alive=True)
         _wait(lambda: crowd.statuses[200], 40)
     life.kill()
     found.faults += audit(records_of(project), crowd.acknowledged, crowd.sent) + crowd.faults
@@ -86,10 +86,10 @@ def filled(nursery, place, way, times, *, seed, plain=False):
     return found
 
 
-def _audited(project, crowd):
+def _audited(project, crowd, *, alive=False):
     """What is missing now of what was acknowledged before now."""
     known = crowd.known()
-    return audit(stored(project, None), known, crowd.sent)
+    return audit(stored(project, None, alive=alive), known, crowd.sent)
 
 
 def _wait(count, more, *, seconds=60.0):

@@ -87,13 +87,22 @@ def killed(nursery, place, kills, *, seed, server=None):
     return found
 
 
-def stored(project, server):
-    """All records of a project as they are now; of a file by its copy: the next server is to find what was left."""
+def stored(project, server, *, alive=False):
+    """All records of a project as they are now; of a file by its copy: the next server is to find what was left.
+
+    While a server is `alive` the copy is SQLite's own, since what it is writing is not to be seen half.
+    """
     if server is not None:
         return records_of(project)
     path = project / "labels.db"
     with tempfile.TemporaryDirectory() as name:
-        for _ in range(400):
+        if alive:
+            with (
+                closing(sqlite3.connect(path, timeout=60)) as source,
+                closing(sqlite3.connect(f"{name}/labels.db")) as to,
+            ):
+                source.backup(to)
+        for _ in range(0 if alive else 400):
             with nobody_has(path) as alone:
                 for ending in ("", "-journal") if alone else ():
                     if path.with_name(path.name + ending).exists():
