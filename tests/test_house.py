@@ -64,8 +64,14 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "compiling.py",
         "information/_kernels/epig.py",
         "information/_kernels/product.py",
+        "information/_kernels/votes.py",
+        "models/tree_kernels.py",
     },
-    "llvmlite": {"information/_kernels/product.py"},
+    "llvmlite": {
+        "information/_kernels/product.py",
+        "information/_kernels/votes.py",
+        "models/tree_kernels.py",
+    },
 }
 MOST_LINES = 700
 each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -5,7 +5,12 @@ What is drawn at a node depends on the way there alone, so that nodes may be gro
 NumPy. What each of the loops gains is in docs/decisions.md.
 """
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from askwell.compiling import kernel
 from askwell.models.trees import LEFT, RIGHT, STEP
@@ -17,7 +22,7 @@ WALKERS = 16
 ROWS = 256  # inputs that go through all trees before the next ones: their features stay in cache
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
-FIRST_BITS = np.uint64(0x0102040810204080)  # times eight bytes of 0 or 1: they are the highest eight bits
+INDEX = ir.IntType(32)  # of an element of a vector
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # 64 bits in which each six in a row are different ones
 POSITIONS = np.argsort([(int(DE_BRUIJN) << i) % 2**64 >> 58 for i in range(64)])  # of a bit, by the six that it gives
 OPTIONS = {"nogil": True, "error_model": "numpy"}
@@ -393,18 +398,40 @@ def walk(x, roots, depths, feature, threshold, left, value, out):
                     out[first + i, tree] = value[at[i]]
 
 
-@kernel(**OPTIONS)
-def _above(numbers, position, threshold, line, eights):
-    """Which of the WORD numbers from a position on are above a threshold, as bits.
+@intrinsic
+def _above(typing: Any, x: Any, position: Any, threshold: Any) -> Any:
+    """Which of the WORD numbers of an array from a position on are above a threshold, as bits."""
 
-    `line [WORD]`, bytes, is scratch, and `eights` is what it holds as numbers of eight bytes.
-    """
-    word = np.uint64(0)
-    for i in range(WORD):
-        line[i] = numbers[np.uint64(position) + np.uint64(i)] > threshold
-    for i in range(WORD // 8):
-        word |= ((eights[i] * FIRST_BITS) >> np.uint64(56)) << np.uint64(8 * i)
-    return word
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.FloatType(), INDEX
+        vector = ir.VectorType(number, WORD)
+        own = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
+        own.align = 4
+        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        first = builder.insert_element(nothing, args[2], ir.Constant(lane, 0))
+        above = builder.fcmp_ordered(">", own, builder.shuffle_vector(first, nothing, everywhere))
+        return builder.bitcast(above, ir.IntType(WORD))
+
+    return types.uint64(x, types.intp, types.float32), code
+
+
+@intrinsic
+def _set_digit(typing: Any, codes: Any, position: Any, bits: Any, digit: Any, first: Any) -> Any:
+    """Set this digit of the WORD bytes of an array from a position on where these bits are set, the `first` anew."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, number, lane = context.make_array(signature.args[0])(context, builder, args[0]), ir.IntType(8), INDEX
+        vector = ir.VectorType(number, WORD)
+        zeros, everywhere = ir.Constant(vector, [0] * WORD), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer())
+        digits = builder.shuffle_vector(builder.insert_element(zeros, args[3], ir.Constant(lane, 0)), zeros, everywhere)
+        there = builder.select(builder.bitcast(args[2], ir.VectorType(ir.IntType(1), WORD)), digits, zeros)
+        before = builder.load(pointer)
+        before.align = 1
+        builder.store(builder.or_(builder.select(args[4], zeros, before), there), pointer).align = 1
+        return context.get_dummy_value()
+
+    return types.void(codes, types.intp, types.uint64, types.uint8, types.boolean), code
 
 
 @kernel(**OPTIONS)
@@ -436,7 +463,7 @@ def sift(x, begin, inner, leaf, first, most, out):
     node, child, feature, threshold = inner
     (n, k), stride, digits, numbers = out.shape, x.shape[1], first.shape[0] - 1, x.reshape(x.size)
     reach, squares, line = np.empty(most, np.uint64), np.empty((digits, WORD), np.uint64), np.empty(WORD, np.uint8)
-    rows, eights = out.reshape(out.size), line.view(np.uint64)
+    rows = out.reshape(out.size)
     for start in range(0, n, WORD):
         count = min(WORD, n - start)
         for begun in range(0, k, WORD):
@@ -446,9 +473,7 @@ def sift(x, begin, inner, leaf, first, most, out):
                 reach[0] = ~np.uint64(0) >> np.uint64(WORD - count)
                 for i in range(first[0, tree], first[0, tree + 1]):
                     these = reach[node[i]]
-                    right = these & _above(
-                        numbers, np.intp(feature[i]) * stride + begin + start, threshold[i], line, eights
-                    )
+                    right = these & _above(numbers, np.intp(feature[i]) * stride + begin + start, threshold[i])
                     reach[child[i]], reach[child[i] + np.uint32(1)] = these ^ right, right
                 for b in range(digits):
                     these = np.uint64(0)
@@ -459,11 +484,13 @@ def sift(x, begin, inner, leaf, first, most, out):
                 _turn(squares[b])
             for i in range(count):
                 position = (start + i) * k + begun
+                whole = several == WORD
                 for b in range(digits):
-                    these, digit = squares[b, i], np.uint8(1 << b)
-                    for t in range(several):
-                        there = digit if (these >> np.uint64(t)) & np.uint64(1) else np.uint8(0)
-                        rows[position + t] = there if b == 0 else rows[position + t] | there
+                    _set_digit(
+                        rows if whole else line, position if whole else 0, squares[b, i], np.uint8(1 << b), b == 0
+                    )
+                for t in range(0 if whole else several):
+                    rows[position + t] = line[t]
 
 
 @kernel(**OPTIONS)

@@ -16,6 +16,9 @@ it is written, nothing fused or reordered.
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from askwell.compiling import kernel
 from askwell.information.votes import LANES
@@ -25,6 +28,7 @@ __all__ = ["WORD", "codes_of", "count", "lowest", "pack", "score"]
 WORD = 64  # draws in a word of bits
 DRAW_BY_DRAW = 1.7  # votes per class of a target below which a group is counted draw by draw: measured
 PAIRS, FOURS, EIGHTS, BYTES = (np.uint64(0x0101010101010101 * byte) for byte in (0x55, 0x33, 0x0F, 0x01))
+BY_BITS = 32  # classes up to which votes for each are counted by bits
 SPARSE = 32  # of so many classes a group reaches one: then its counts are wiped one by one
 IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
 
@@ -55,14 +59,45 @@ def codes_of(probs, index, codes):
             codes[i, k] = vote
 
 
+@intrinsic
+def _equal(typing: Any, codes: Any, position: Any, vote: Any) -> Any:
+    """Which of the WORD numbers of an array from a position on are this one, as bits."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        number, lane = context.get_value_type(codes.dtype), ir.IntType(32)
+        vector = ir.VectorType(number, WORD)
+        votes = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()))
+        votes.align = codes.dtype.bitwidth // 8
+        nothing, everywhere = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, WORD), [0] * WORD)
+        wanted = builder.insert_element(nothing, builder.trunc(args[2], number), ir.Constant(lane, 0))
+        same = builder.icmp_unsigned("==", votes, builder.shuffle_vector(wanted, nothing, everywhere))
+        return builder.bitcast(same, ir.IntType(64))
+
+    return types.uint64(codes, types.intp, types.int64), code
+
+
 @kernel(**IN_ORDER)
 def count(codes, counts):
-    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`."""
+    """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`.
+
+    Of few classes by bits: the draws that vote for a class, a word at a time, and the others for the first one.
+    """
+    draws, classes = codes.shape[1], counts.shape[1]
+    words = draws // WORD if classes <= BY_BITS else 0
     for i in range(codes.shape[0]):
-        for y in range(counts.shape[1]):
+        row, rest = codes[i], WORD * words
+        for y in range(classes):
             counts[i, y] = 0
-        for k in range(codes.shape[1]):
-            counts[i, codes[i, k]] += 1
+        for y in range(1, classes if words else 0):
+            several = np.uint64(0)
+            for word in range(words):
+                several += _ones(_equal(row, WORD * word, y))
+            counts[i, y] = np.int64(several)
+            rest -= counts[i, y]
+        counts[i, 0] = rest
+        for k in range(WORD * words, draws):
+            counts[i, row[k]] += 1
 
 
 @kernel(**IN_ORDER)
