@@ -1,7 +1,7 @@
 """The matrix product of the hot loop: a tile of sums that stays in the processor's registers, spelt out for LLVM.
 
-This is the one place where numba's own loops do not do: they keep their sums in memory, which takes 1.5 times as long
-(docs/decisions.md: "The hot loop"). LLVM maps the vectors to whatever the processor has.
+Here numba's own loops do not do: they keep their sums in memory, which takes 1.5 times as long (docs/decisions.md: "The
+hot loop"). LLVM maps the vectors to whatever the processor has.
 """
 
 from typing import Any
