@@ -92,7 +92,7 @@ def _audited(project, crowd, *, alive=False):
     return audit(stored(project, None, alive=alive), known, crowd.sent)
 
 
-def _wait(count, more, *, seconds=60.0):
+def _wait(count, more, *, seconds=180.0):
     end, wanted = time.monotonic() + seconds, count() + more
     while count() < wanted:
         if time.monotonic() > end:
