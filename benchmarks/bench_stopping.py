@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from askwell.acquire import Strategy
 from askwell.data.pool import as_pool
 from askwell.estimate.stopping import MORE, CurvePoint, forecast, stop_advice
 from askwell.models import as_model
@@ -61,7 +62,8 @@ def played(run: list[Any]) -> list[dict[str, Any]]:
     labels: dict[int, str] = {}
     rounds = []
     while True:
-        plan = plan_round(model, as_pool(pool), given(targets), labels, classes=classes, seed=seed, size=SIZE)
+        strategy = Strategy(model, as_pool(pool), given(targets), classes=classes, seed=seed)
+        plan = plan_round(strategy, labels, size=SIZE)
         learnt = sorted(labels)
         told = [labels[place] for place in learnt]
         if len({*told}) > 1:

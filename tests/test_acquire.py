@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from light_model import LightModel
 
-from askwell.acquire import first_questions, new_round
+from askwell.acquire import Strategy, first_questions
 from askwell.data.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
@@ -14,36 +14,29 @@ from askwell.targets import from_pool, given
 
 
 @pytest.fixture
-def known():
+def latest():
     x = rng_for(5, 0, "knowledge").normal(size=(300, 2))
-    return new_round(
-        LightModel(),
-        as_pool(x),
-        given(x[:30]),
-        {0: "a", 1: "b", 2: "a", 3: "b"},
-        classes=["a", "b"],
-        seed=0,
-    )
+    strategy = Strategy(LightModel(), as_pool(x), given(x[:30]), score="epig", batch="top", classes=["a", "b"])
+    return strategy.round({0: "a", 1: "b", 2: "a", 3: "b"})
 
 
-def choose(known, batch, size, taken=(), pending=()):
-    free = np.ones(300, bool)
-    free[[0, 1, 2, 3, *taken]] = False
-    return known.choose("epig", batch, size, free=free, pending=list(pending), rng=rng_for(0, 0, "batch"))
+def chosen(latest, size, taken=()):
+    return [position for position, _ in latest.choose(size, free=latest.strategy.free(range(4), taken))]
 
 
-def test_top_is_the_order_of_the_scores(known):
-    scores = score_items(known.search, "epig")
-    order = known.search.asked[np.argsort(-scores, kind="stable")]
-    assert [place for place, _ in choose(known, "top", 6)] == order[:6].tolist()
-    assert [place for place, _ in choose(known, "top", 3, taken=order[:200])] == order[200:203].tolist()
+def test_top_is_the_order_of_the_scores(latest):
+    scores = score_items(latest.search, "epig")
+    order = latest.search.asked[np.argsort(-scores, kind="stable")]
+    assert chosen(latest, 6) == order[:6].tolist()
+    assert chosen(latest, 3, taken=order[:200]) == order[200:203].tolist()
+    assert [position for position, _ in latest.choose(6)] == order[:6].tolist()  # all that has no label
 
 
-def test_what_was_found_once_is_used_again(known, monkeypatch):
-    first = choose(known, "top", 3)
+def test_what_was_ranked_once_is_used_again(latest, monkeypatch):
+    first = chosen(latest, 3)
     monkeypatch.setattr("askwell.acquire.best_items", None)
-    again = choose(known, "top", 3, taken=[place for place, _ in first])
-    assert not {place for place, _ in first} & {place for place, _ in again}
+    again = chosen(latest, 3, taken=first)
+    assert len({*first, *again}) == 6
 
 
 def test_a_copy_of_a_pending_question_is_not_asked():
@@ -65,14 +58,12 @@ def test_a_copy_of_a_pending_question_is_not_asked():
         def predict(self, x):
             return np.eye(2)[(np.asarray(x) @ self.direction.T > 0).astype(int)]
 
-    known = new_round(Sure(), pool, given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0)
-    free = np.ones(80, bool)
-    free[[0, 1]] = False
-    batch = [place for place, _ in known.choose("epig", "joint", 6, free=free, pending=[], rng=rng_for(0, 0, "b"))]
-    assert len({place % 40 for place in batch}) == 6
-    free[batch[0]] = False
-    (next_, _), *_ = known.choose("epig", "joint", 1, free=free, pending=[batch[0]], rng=rng_for(0, 0, "b"))
-    assert next_ % 40 != batch[0] % 40
+    latest = Strategy(Sure(), pool, given(x[:20]), score="epig", classes=["a", "b"]).round({0: "a", 1: "b"})
+    batch = [position for position, _ in latest.choose(6)]
+    assert len({position % 40 for position in batch}) == 6
+    free = latest.strategy.free([0, 1], batch[:1])
+    ((following, _),) = latest.choose(1, free=free, pending=batch[:1])
+    assert following % 40 != batch[0] % 40
 
 
 def first_of(pool, targets, size, *, labelled=()):

@@ -1,11 +1,17 @@
-"""What follows from the labels so far: a posterior, targets, and the scores of what could be asked next.
+"""What to ask next: the one ranking of the house, for a learner, a project and a simulation alike.
 
-Made once for each set of labels and kept until there are others, so that asking again costs nothing.
+    Strategy: model, pool, targets, score, batch, seed      what stays the same from one question to the next
+        first(labels)  -> typical inputs                    while no model can choose
+        round(labels)  -> Round: posterior, targets, scores made once for a set of labels
+                              choose(size) -> positions     the batch that is worth most
+
+What comes out follows from labels and seed alone, not from the order in which people answered.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +20,7 @@ from askwell.acquisition import Weighted, open_weights, weighted
 from askwell.arrays import take
 from askwell.data.pool import Pool
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
+from askwell.information.draws import signal
 from askwell.models.inputs import aligned, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.scoring import Search, best_items, flat_warning, score_items
@@ -22,8 +29,9 @@ from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Sample, Targets, given_inputs
 
-__all__ = ["Explanation", "Round", "batch_targets", "first_questions", "is_start", "new_round"]
+__all__ = ["Explanation", "Round", "Strategy", "classes_of", "first_questions", "is_start"]
 
+SOME = 500  # candidates that the signal is judged by
 FIRST, FIRST_ROWS = 30, 1000  # first questions that are typical inputs, of so many that are looked at
 FIRST_EACH = 3  # first questions for each class: then classes that nobody has seen are no longer waited for
 
@@ -63,20 +71,106 @@ class Explanation:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Round:
-    """A posterior, the targets of this step, and what has been found out about the pool so far."""
+class Strategy:
+    """How to choose what to ask, whatever the labels are.
 
+    Without `classes` they are those of the labels; with them, questions begin by looking for each (see `is_start`).
+    Several questions are chosen jointly for auto and EPIG, unless another `batch` is named, else by score alone. With
+    `cost [n]`, what an item's label costs, items are ranked by score per cost. `class_weights` are costs of errors.
+
+    >>> from askwell.data.pool import as_pool
+    >>> from askwell.models.linear import LinearModel
+    >>> from askwell.targets import given
+    >>> x = rng_for(0, 0, "example").normal(size=(60, 2))
+    >>> strategy = Strategy(LinearModel(draws=50), as_pool(x), given(x[:20]), seed=3)
+    >>> next(strategy.first({0: "a"})) in range(1, 60), strategy.first({0: "a", 1: "b"})
+    (True, None)
+    >>> chosen = strategy.round({0: "a", 1: "b"}).choose(2)
+    >>> len(chosen), all(score > 0 for _, score in chosen)
+    (2, True)
+    """
+
+    model: Model
+    pool: Pool
+    targets: Targets
+    score: Any = "auto"
+    batch: Any = None
+    classes: Sequence[Any] | None = None
+    class_weights: Mapping[Any, float] | None = None
+    cost: np.ndarray | None = None
+    seed: int = 0
+    engine: Any = None
+
+    @property
+    def selection(self) -> Any:
+        """The batch, or what stands for None: questions by EPIG alone would repeat each other."""
+        return self.batch if self.batch is not None else "joint" if self.score in ("epig", "auto") else "top"
+
+    def free(self, *taken: Collection[int]) -> np.ndarray:
+        """Which items of the pool `[n]` are at none of these positions."""
+        free = np.ones(len(self.pool), bool)
+        for positions in taken:
+            free[[*positions]] = False
+        return free
+
+    def first(self, labels: Mapping[int, Any]) -> Iterator[int] | None:
+        """Positions without a label in the order in which to ask, while no model can choose; None once one can."""
+        if not is_start([*labels.values()], classes=() if self.score == "random" else self.classes or ()):
+            return None
+        return first_questions(self.pool, self.targets, [*labels], rng=self.rng("first", labels))
+
+    def round(self, labels: Mapping[int, Any]) -> "Round":
+        """Fit the model to the labels, position -> label, and draw the targets of this step."""
+        posterior = self.fit(labels, self.rng("fit", labels))
+        sample = self.targets.sample(
+            self.pool,
+            lambda x: predicted(posterior, x),
+            classes=posterior.classes,
+            rng=rng_for(self.seed, 0 if self.targets.fixed else len(labels), "targets"),
+        )
+        # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
+        sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(self.pool.x), by_name=True))
+        rng = partial(rng_for, self.seed, len(labels))
+        search = Search(posterior, self.pool, sample.x, sample.weights, np.flatnonzero(self.free(labels)), rng)
+        score = weighted(self.score, self.class_weights, posterior.classes)
+        return Round(self, posterior, sample, search, score, len(labels), {})
+
+    def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
+        """The posterior given labels: by position, so that the order in which people answered changes nothing."""
+        classes = classes_of(labels.values()) if self.classes is None else self.classes
+        return fit_model(self.model, *self.data(labels), rng=rng, classes=classes, declared=self.classes is not None)
+
+    def data(self, labels: Mapping[int, Any]) -> tuple[Any, list[Any]]:
+        """Inputs and labels, ordered by position."""
+        positions = sorted(labels)
+        return self.pool.take(positions), [labels[position] for position in positions]
+
+    def rng(self, purpose: str, labels: Mapping[int, Any]) -> np.random.Generator:
+        """The random numbers of a step, for one purpose."""
+        return rng_for(self.seed, len(labels), purpose)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What follows from a set of labels: a posterior, the targets of this step, and scores, made when asked for."""
+
+    strategy: Strategy
     posterior: Posterior
     sample: Sample
     search: Search
-    found: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores
-    cost: np.ndarray | None = None  # [n] of the pool: what a label costs
-    engine: Any = None  # where the best are looked for; here, if None
+    score: Any  # of the strategy, with the costs of errors in it
+    labels: int
+    ranked: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores: what was computed so far
 
     def choose(
-        self, score: Any, batch: Any, size: int, *, free: np.ndarray, pending: Sequence[int], rng: np.random.Generator
+        self, size: int, *, free: np.ndarray | None = None, pending: Sequence[int] = ()
     ) -> list[tuple[int, float | None]]:
         """(position, score) of `size` of the items that are `free [n]`, while the `pending` ones wait for answers."""
+        if free is None:
+            free = np.zeros(len(self.search.items), bool)
+            free[self.search.asked] = True
+        batch = self.strategy.selection
         if size == 1 and len(pending) == 0 and as_batch(batch) is joint:
             batch = "top"  # the same item, without a shortlist
         wanted = wants(batch)
@@ -84,33 +178,44 @@ class Round:
             positions = np.flatnonzero(free)
             scores = np.zeros(len(positions))
         elif wanted.shortlist is None:
-            positions, scores = self._all(score, free)
+            positions, scores = self._all(free)
         else:
-            positions, scores = self.best(score, free, wanted.count(size, int(free.sum())))
+            positions, scores = self.best(free, wanted.count(size, int(free.sum())))
         candidates = Candidates(
             scores,
             self._beliefs(wanted, positions),
-            *(batch_targets(self.search, score) if wanted.targets else (None, None)),
+            *(self.batch_targets() if wanted.targets else (None, None)),
             self._beliefs(wanted, np.array(pending, np.intp)),
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
         )
+        rng = rng_for(self.strategy.seed, self.labels + len(pending), "batch")
         chosen = select(batch, candidates, size, rng=rng)
         return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
 
-    def flat_warning(self, score: Any) -> str | None:
-        """What to say where the scores found so far do not tell items apart; None elsewhere, or if none were made."""
-        if self.cost is not None:
-            return None
-        _, scores = self.found.get("best") or self.found.get("all") or ((), ())
-        return flat_warning(self.search, score, np.sort(scores)[::-1][:HEAD])
+    def batch_targets(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """(beliefs `[m, k, c]`, weights `[m]`) of the targets that a batch is to inform together."""
+        if isinstance(self.score, Weighted) and self.search.target_probs is not None:
+            return self.score.batch_targets(self.search.target_probs, self.search.weights)
+        return self.search.target_probs, self.search.about(self.score).weights
 
-    def explain(
-        self, position: int, *, label: Any, size: int, class_weights: Mapping[Any, float] | None = None
-    ) -> Explanation:
+    def flat_warning(self) -> str | None:
+        """What to say where the scores made so far do not tell items apart; None elsewhere, or if none were made."""
+        if self.strategy.cost is not None:
+            return None
+        _, scores = self.ranked.get("best") or self.ranked.get("all") or ((), ())
+        return flat_warning(self.search, self.score, np.sort(scores)[::-1][:HEAD])
+
+    def signal(self, *, warn: bool = False) -> float:
+        """How many times the EPIG scores of unrelated draws these are; see `askwell.signal`."""
+        search = self.search
+        return signal(search.predict(search.some(SOME)), search.target_probs, weights=search.weights, warn=warn)
+
+    def explain(self, position: int, *, label: Any, size: int) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.search.predict([position]), self.search.target_probs
         weights, classes = self.search.weights, self.posterior.classes
+        class_weights = self.strategy.class_weights
         costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
         pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)[0]
         opened = open_weights(target_probs, weights=weights, class_weights=costs)
@@ -129,27 +234,27 @@ class Round:
             class_weights=None if costs is None else dict(zip(classes, costs, strict=True)),
         )
 
-    def best(self, score: Any, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """The best free items; found once with some to spare, since the next ones asked for will be among them."""
-        positions, scores = self.found.get("best", (np.empty(0, np.intp), np.empty(0)))
+    def best(self, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """The best free items; looked for once with some to spare: the next ones asked for will be among them."""
+        positions, scores = self.ranked.get("best", (np.empty(0, np.intp), np.empty(0)))
         if free[positions].sum() < min(size, free.sum()):
             taken = int((~free[self.search.asked]).sum())
-            if self.cost is None:
-                positions, scores = best_items(self.search, score, max(HEAD, 2 * size) + taken, engine=self.engine)
+            if self.strategy.cost is None:
+                most = max(HEAD, 2 * size) + taken
+                positions, scores = best_items(self.search, self.score, most, engine=self.strategy.engine)
             else:
-                positions, scores = self._all(score, free)
+                positions, scores = self._all(free)
                 order = self.search.order(positions, scores)
                 positions, scores = positions[order], scores[order]
-            self.found["best"] = positions, scores
+            self.ranked["best"] = positions, scores
         keep = np.flatnonzero(free[positions])[:size]
         return positions[keep], scores[keep]
 
-    def _all(self, score: Any, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if "all" not in self.found:
-            scores = score_items(self.search, score)
-            asked = self.search.asked
-            self.found["all"] = asked, scores if self.cost is None else scores / self.cost[asked]
-        positions, scores = self.found["all"]
+    def _all(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if "all" not in self.ranked:
+            scores, cost, asked = score_items(self.search, self.score), self.strategy.cost, self.search.asked
+            self.ranked["all"] = asked, scores if cost is None else scores / cost[asked]
+        positions, scores = self.ranked["all"]
         return positions[free[positions]], scores[free[positions]]
 
     def _beliefs(self, wanted: Wants, positions: np.ndarray) -> np.ndarray | None:
@@ -165,45 +270,13 @@ class Round:
         return _features(self.search.items.take(positions)) if len(positions) else None
 
 
-def new_round(
-    model: Model,
-    pool: Pool,
-    targets: Targets,
-    labels: Mapping[int, Any],
-    *,
-    classes: Sequence[Any],
-    seed: int,
-    declared: bool = True,
-    cost: np.ndarray | None = None,
-    engine: Any = None,
-) -> Round:
-    """Fit the model to the labels, position -> label, and draw the targets of this step.
+def classes_of(labels: Iterable[Any]) -> list[Any]:
+    """The different labels, in order; 1 and True are two.
 
-    What comes out follows from labels and seed alone, not from the order in which the labels were told. The classes are
-    all that can occur, or, if they are not `declared`, those of the labels. With `cost [n]`, what an item's label
-    costs, items are ranked by score per cost.
+    >>> classes_of(["b", "a", "b"])
+    ['a', 'b']
     """
-    positions = sorted(labels)
-
-    def rng(purpose: str) -> np.random.Generator:
-        return rng_for(seed, 0 if purpose == "targets" and targets.fixed else len(positions), purpose)
-
-    x, y = pool.take(positions), [labels[position] for position in positions]
-    posterior = fit_model(model, x, y, rng=rng("fit"), classes=classes, declared=declared)
-    sample = targets.sample(pool, lambda x: predicted(posterior, x), classes=posterior.classes, rng=rng("targets"))
-    # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
-    sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(pool.x), by_name=True))
-    unlabelled = np.ones(len(pool), bool)
-    unlabelled[positions] = False
-    search = Search(posterior, pool, sample.x, sample.weights, np.flatnonzero(unlabelled), rng)
-    return Round(posterior, sample, search, {}, cost, engine)
-
-
-def batch_targets(search: Search, score: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """(beliefs `[m, k, c]`, weights `[m]`) of the targets that a batch chosen by this score is to inform together."""
-    if isinstance(score, Weighted) and search.target_probs is not None:
-        return score.batch_targets(search.target_probs, search.weights)
-    return search.target_probs, search.about(score).weights
+    return sorted({(isinstance(label, bool), label): label for label in labels}.values())
 
 
 def is_start(labels: Sequence[Any], *, classes: Sequence[Any] = ()) -> bool:
@@ -215,7 +288,7 @@ def is_start(labels: Sequence[Any], *, classes: Sequence[Any] = ()) -> bool:
     >>> is_start(["a", "a"]), is_start(["a", "b"]), is_start(["a", "b"], classes="abc")
     (True, False, True)
     """
-    seen = len(set(labels))
+    seen = len(classes_of(labels))
     return seen < 2 or (seen < len(classes) and len(labels) < FIRST_EACH * len(classes))
 
 
@@ -229,19 +302,19 @@ def first_questions(
     that is nearest to it. Then the others at random; all of them where there are no numeric features to tell them
     apart.
     """
-    places = np.setdiff1d(np.arange(len(pool)), labelled)
-    some = np.sort(rng.choice(places, min(FIRST_ROWS, len(places)), replace=False))
+    unlabelled = np.setdiff1d(np.arange(len(pool)), labelled)
+    some = np.sort(rng.choice(unlabelled, min(FIRST_ROWS, len(unlabelled)), replace=False))
     chosen = list[int]()
-    for place in _typical(pool, targets, some, labelled, rng):
-        chosen.append(int(some[place]))
+    for index in _typical(pool, targets, some, labelled, rng):
+        chosen.append(int(some[index]))
         yield chosen[-1]
-    yield from rng.permutation(np.setdiff1d(places, chosen)).tolist()
+    yield from rng.permutation(np.setdiff1d(unlabelled, chosen)).tolist()
 
 
 def _typical(
     pool: Pool, targets: Targets, some: np.ndarray, labelled: Sequence[int], rng: np.random.Generator
 ) -> Iterator[int]:
-    """Up to `FIRST` places in `some`; none without numeric features."""
+    """Up to `FIRST` indices into `some`; none without numeric features."""
     x = _features(pool.take(some)) if len(some) else None
     if x is None:
         return
@@ -253,9 +326,9 @@ def _typical(
     for _ in range(min(FIRST, len(x))):
         among = x[left] if given is None else given / scale
         (typical,) = select("typiclust", Candidates(np.zeros(len(among)), x=among, labelled=covered), 1, rng=rng)
-        place = typical if given is None else ((x[left] - among[typical]) ** 2).sum(axis=1).argmin()
-        yield int(left[place])
-        covered, left = np.concatenate([covered, x[left[[place]]]]), np.delete(left, place)
+        nearest = typical if given is None else ((x[left] - among[typical]) ** 2).sum(axis=1).argmin()
+        yield int(left[nearest])
+        covered, left = np.concatenate([covered, x[left[[nearest]]]]), np.delete(left, nearest)
 
 
 def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -264,8 +337,8 @@ def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Gen
     if inputs is None:
         return None
     inputs = aligned(inputs, column_names(pool.x), by_name=True)
-    found = _features(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
-    return found if found is not None and found.shape[1] == width else None
+    some = _features(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
+    return some if some is not None and some.shape[1] == width else None
 
 
 def _features(x: Any) -> np.ndarray | None:

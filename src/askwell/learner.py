@@ -9,18 +9,15 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Explanation, Round, first_questions, is_start, new_round
-from askwell.acquisition import ScoreName, as_score, checked_class_weights, weighted
+from askwell.acquire import Explanation, Round, Strategy, classes_of
+from askwell.acquisition import ScoreName, as_score, checked_class_weights
 from askwell.arrays import plain, spans
 from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
-from askwell.information.draws import signal
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
-from askwell.scoring import Search
-from askwell.seeds import rng_for
 from askwell.selection import BatchName, as_batch
 from askwell.session import Session
 from askwell.session.events import AnswerWithdrawn, ItemSkipped, LabelAdded, QuestionAsked, RunStarted, id_of, text_of
@@ -32,7 +29,6 @@ from askwell.targets import as_targets
 __all__ = ["Learner"]
 
 NOBODY = ""  # who has a question that a closed learner left
-SOME = 500  # candidates that the signal is judged by
 
 
 @final
@@ -80,20 +76,27 @@ class Learner:
         engine: Any = None,
         class_weights: Mapping[Any, float] | None = None,
     ) -> None:
-        self._model, self._pool, self._targets = as_model(model), as_pool(pool, ids=ids), as_targets(targets)
-        check_classifies(self._model)
-        self._score = score
-        self._batch = batch if batch is not None else ("joint" if score in ("epig", "auto") else "top")
-        as_score(score), as_batch(self._batch)  # refuses what is neither a name nor a function
+        as_score(score), as_batch(batch or "top")  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
-        self._class_weights = (
-            None if class_weights is None else checked_class_weights(class_weights, score=score, classes=self._classes)
+        self._strategy = Strategy(
+            as_model(model),
+            as_pool(pool, ids=ids),
+            as_targets(targets),
+            score=score,
+            batch=batch,
+            classes=self._classes,
+            class_weights=None
+            if class_weights is None
+            else checked_class_weights(class_weights, score=score, classes=self._classes),
+            seed=seed,
+            engine=None if engine is None else as_engine(engine),
         )
-        self._seed, self._engine = seed, None if engine is None else as_engine(engine)
+        check_classifies(self._strategy.model)
+        self._pool = self._strategy.pool
         self._made: tuple[int, Round] | None = None
         self._positions: dict[str, int] = {}  # of the items met so far, which are read in every step
         # A model of somebody else's is taken as it is, so its scores are looked at once, when the first are made.
-        self._look, self._look_flat = self._model is not model and score in ("epig", "auto"), True
+        self._look, self._look_flat = self._strategy.model is not model and score in ("epig", "auto"), True
         self._store = open_store(store) if store is None or isinstance(store, str) else store
         self._run, self._session, self._name = run, Session(self._store, run=run), uuid.uuid4().hex
         self._opened = self._begin()
@@ -135,8 +138,8 @@ class Learner:
 
         def new(state: State) -> list[LabelAdded]:
             before = state.latest_labels
-            told = zip(items, values, strict=True)
-            return [LabelAdded(i, label) for i, label in told if i not in before or _kind(before[i]) != _kind(label)]
+            labels = zip(items, values, strict=True)
+            return [LabelAdded(i, label) for i, label in labels if i not in before or _kind(before[i]) != _kind(label)]
 
         self._session.change(new)
 
@@ -168,11 +171,11 @@ class Learner:
         """What an item's label would tell, about which `size` targets most, and what the model believes now."""
         position = self._pool.position(item)
         label = self._labels.get(text_of(self._pool.ids[position]))
-        return self._round.explain(position, label=label, size=size, class_weights=self._class_weights)
+        return self._round.explain(position, label=label, size=size)
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
-        return _signal(self._round.search, warn=warn)
+        return self._round.signal(warn=warn)
 
     # ---- what is known ----
 
@@ -225,16 +228,17 @@ class Learner:
 
     def _begin(self) -> int:
         """Record which run this is, or make sure that it is the one that was begun; the last record of those before."""
-        named = {"score": self._score, "batch": self._batch}
+        strategy = self._strategy
+        named = {"score": strategy.score, "batch": strategy.selection}
         settings = {name: getattr(value, "__name__", str(value)) for name, value in named.items()} | {
-            "seed": self._seed,
+            "seed": strategy.seed,
             "classes": self._classes,
-            "targets": repr(self._targets),
+            "targets": repr(strategy.targets),
             "items": len(self._pool),
             "ids": _fingerprint(self._pool.ids),
         }
-        if self._class_weights is not None:
-            settings["class_weights"] = [[label, cost] for label, cost in self._class_weights.items()]
+        if strategy.class_weights is not None:
+            settings["class_weights"] = [[label, cost] for label, cost in strategy.class_weights.items()]
         self._session.change(lambda state: [] if state.settings else [RunStarted(settings)])
         begun, seq = self._session.read(lambda state: (state.settings, state.seq))
         for name in ("seed", "items", "ids", "classes"):
@@ -251,29 +255,23 @@ class Learner:
 
     def _choose(self, state: State, size: int, heard: list[str]) -> list[tuple[int, float | None]]:
         """(position, score) of new questions: neither labelled, nor pending, nor skipped; warnings go to `heard`."""
-        free, labels = np.ones(len(self._pool), bool), state.latest_labels
-        for items in (labels, state.pending, state.skips):
-            free[[self._position(item) for item in items]] = False
+        labels, pending = self._by_position(state.latest_labels), [self._position(item) for item in state.pending]
+        free = self._strategy.free(labels, pending, [self._position(item) for item in state.skips])
         size = min(size, int(free.sum()))
         if size <= 0:
             return []
-        rng = rng_for(self._seed, int((~free).sum()), "batch")
-        waited_for = () if self._score == "random" else self._classes or ()
-        if is_start([_kind(label) for label in labels.values()], classes=waited_for):
-            labelled = [self._position(item) for item in labels]
-            first = rng_for(self._seed, len(labelled), "first")
-            order = first_questions(self._pool, self._targets, labelled, rng=first)
-            return [(position, None) for position in islice((each for each in order if free[each]), size)]
-        now, waiting = self._knowledge(state), [self._position(item) for item in state.pending]
-        score = weighted(self._score, self._class_weights, now.posterior.classes)
-        chosen = now.choose(score, self._batch, size, free=free, pending=waiting, rng=rng)
-        flat = now.flat_warning(score) if self._look_flat else None
+        first = self._strategy.first(labels)
+        if first is not None:
+            return [(position, None) for position in islice((each for each in first if free[each]), size)]
+        now = self._knowledge(state)
+        chosen = now.choose(size, free=free, pending=pending)
+        flat = now.flat_warning() if self._look_flat else None
         if flat is not None:
             self._look_flat = False
             heard.append(flat)
         elif self._look and shortcuts(now.posterior).epig is None:
             self._look = False
-            _signal(now.search, warn=True)
+            now.signal(warn=True)
         return chosen
 
     def _knowledge(self, state: State) -> Round:
@@ -282,17 +280,7 @@ class Learner:
             labels = state.latest_labels
             if not labels:
                 raise ValueError("there is no model yet, because no label is known. Tell a few labels first.")
-            made = new_round(
-                self._model,
-                self._pool,
-                self._targets,
-                {self._position(item): label for item, label in labels.items()},
-                classes=self._classes_in(labels),
-                declared=self._classes is not None,
-                seed=self._seed,
-                engine=self._engine,
-            )
-            self._made = state.changes, made
+            self._made = state.changes, self._strategy.round(self._by_position(labels))
         return self._made[1]
 
     # ---- ids and labels ----
@@ -312,13 +300,14 @@ class Learner:
             position = self._positions[item] = self._pool.position(id_of(item))
         return position
 
+    def _by_position(self, labels: Mapping[str, Any]) -> dict[int, Any]:
+        return {self._position(item): label for item, label in labels.items()}
+
     def _id(self, item: str) -> Any:
         return self._pool.ids[self._position(item)]
 
     def _classes_in(self, labels: Mapping[str, Any]) -> list[Any]:
-        if self._classes is not None:
-            return self._classes
-        return sorted({_kind(label): label for label in labels.values()}.values())
+        return classes_of(labels.values()) if self._classes is None else self._classes
 
     def _checked_labels(self, values: list[Any]) -> list[Any]:
         """Labels as plain values: of the classes, or, where those are not known yet, all of one kind."""
@@ -347,10 +336,6 @@ def _fingerprint(ids: Sequence[Any]) -> str:
             yield ("\n" if span.start else "") + "\n".join(map(str if numbers else text_of, part))
 
     return fingerprint(lines())
-
-
-def _signal(search: Search, *, warn: bool) -> float:
-    return signal(search.predict(search.some(SOME)), search.target_probs, weights=search.weights, warn=warn)
 
 
 def _checked_classes(classes: Sequence[Any]) -> list[Any]:

@@ -7,8 +7,9 @@ import pytest
 from mails import write_mails
 from PIL import Image
 
+from askwell.acquire import Strategy
 from askwell.models.protocol import mean_predict
-from askwell.project import init_project, predicting, rounds
+from askwell.project import init_project, predicting
 from askwell.project.predicting import open_input, predict_items
 from askwell.project.rounds import train_round
 from askwell.seeds import rng_for
@@ -33,17 +34,17 @@ def labelled(project, truth, count):
 def test_the_model_is_the_one_that_the_questions_come_from(mail, monkeypatch):
     project, _ = mail
     used = []
-    new_round = rounds.new_round
+    as_ever = Strategy.round
 
-    def remembered(*given, **options):
-        used.append(new_round(*given, **options))
+    def remembered(*given):
+        used.append(as_ever(*given))
         return used[-1]
 
-    monkeypatch.setattr(rounds, "new_round", remembered)
+    monkeypatch.setattr(Strategy, "round", remembered)
     train_round(project)
-    (knowledge,) = used
+    (latest,) = used
     here = predict_items(project, "pool")
-    np.testing.assert_array_equal(here.probs, mean_predict(knowledge.posterior, project.features()[0]))
+    np.testing.assert_array_equal(here.probs, mean_predict(latest.posterior, project.features()[0]))
     assert here.ids == project.items.ids
     assert predict_items(project, "targets").probs.shape == (40, 2)
 

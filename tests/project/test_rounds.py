@@ -8,7 +8,7 @@ import pytest
 from light_model import LightModel
 
 import askwell
-from askwell.acquire import new_round
+from askwell.acquire import Strategy
 from askwell.acquisition import weighted
 from askwell.data.pool import as_pool
 from askwell.estimate.accuracy import judging_order
@@ -287,18 +287,21 @@ def labels_of(positions):
     return {int(position): str(TRUTH[position]) for position in positions}
 
 
-def plan(labels, **options):
-    options = {"classes": CLASSES, "seed": 3, "size": 4, **options}
-    return plan_round(LightModel(), POOL, options.pop("targets", TARGETS), labels, **options)
+def strategy_of(model=None, *, pool=POOL, targets=TARGETS, classes=CLASSES, seed=3, **options):
+    return Strategy(model or LightModel(), pool, targets, classes=classes, seed=seed, **options)
+
+
+def plan(labels, *, size=4, judges=(), share=0.0, **options):
+    return plan_round(strategy_of(**options), labels, size=size, judges=judges, share=share)
 
 
 def positions(found):
     return [line.position for line in found.queue]
 
 
-def scores_of(labels, score="epig"):
+def scores_of(labels, score="epig", **options):
     """EPIG of the whole pool under the plan's own posterior."""
-    known = new_round(LightModel(), POOL, TARGETS, labels, classes=CLASSES, seed=3)
+    known = strategy_of(score=score if isinstance(score, str) else "epig", **options).round(labels)
     scores = np.full(300, -np.inf)
     scores[known.search.asked] = score_items(known.search, score)
     return scores, known
@@ -329,10 +332,7 @@ def test_the_head_is_chosen_jointly_and_the_rest_by_score(given, score):
     labels = labels_of(range(20))
     scores, known = scores_of(labels, score)
     found = plan(labels, **given)
-    free = np.ones(300, bool)
-    free[:20] = False
-    together = known.choose(score, "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
-    assert positions(found)[:12] == [place for place, _ in together]
+    assert positions(found)[:12] == [position for position, _ in known.choose(12)]
     behind = [line.score for line in found.queue[12:]]
     assert behind == sorted(behind, reverse=True)
     assert [line.score for line in found.queue] == pytest.approx(scores[positions(found)])
@@ -358,15 +358,12 @@ def test_gain_per_cost_decides():
 @pytest.mark.parametrize("score", ["epig", "auto"])
 def test_costs_of_errors_rank_the_queue(score):
     labels, costs = labels_of(range(20)), {"up": 30.0}
-    weighing = weighted(score, costs, CLASSES)
-    scores, known = scores_of(labels, weighing)
+    scores, known = scores_of(labels, weighted(score, costs, CLASSES))
     found = plan(labels, score=score, class_weights=costs)
     assert [line.score for line in found.queue] == pytest.approx(scores[positions(found)])
     assert positions(found) != positions(plan(labels, score=score))
-    free = np.ones(300, bool)
-    free[:20] = False
-    ahead = known.choose(weighing, "joint", 12, free=free, pending=[], rng=rng_for(0, 0, "unused"))
-    assert positions(found)[:12] == [place for place, _ in ahead]
+    ahead = strategy_of(score=score, class_weights=costs).round(labels).choose(12)
+    assert positions(found)[:12] == [position for position, _ in ahead]
     first = found.queue[0]
     pairs = askwell.pairwise_epig(
         known.search.predict([first.position]), known.search.target_probs, class_weights=[1, 30]
@@ -487,15 +484,8 @@ def test_the_gain_is_not_flattered_by_the_choice():
 
     gains, flattered = [], []
     for seed in range(8):
-        found = plan_round(
-            Noise(),
-            as_pool(POINTS[:80]),
-            given(POINTS[100:115]),
-            labels_of(range(5)),
-            classes=CLASSES,
-            seed=seed,
-            size=4,
-        )
+        strategy = strategy_of(Noise(), pool=as_pool(POINTS[:80]), targets=given(POINTS[100:115]), seed=seed)
+        found = plan_round(strategy, labels_of(range(5)), size=4)
         gains.append(found.gain)
         flattered.append(np.mean([line.score for line in found.queue[:4]]))
     assert abs(np.mean(gains)) < 3 * np.std(gains, ddof=1) / np.sqrt(8)
@@ -533,7 +523,7 @@ def test_a_posterior_without_draws_to_speak_of():
         def fit(self, x, y, *, rng):
             return LightModel(draws=1).fit(x, y, rng=rng)
 
-    found = plan_round(Sure(), POOL, TARGETS, labels_of(range(20)), classes=CLASSES, seed=0, score="entropy")
+    found = plan_round(strategy_of(Sure(), score="entropy"), labels_of(range(20)))
     assert found.gain is found.signal is None
     assert len(found.queue) == 200
 
@@ -542,15 +532,14 @@ def test_a_posterior_in_closed_form_has_no_noise():
     from askwell.models.gp import GPClassifier
 
     few = as_pool(POINTS[:24])
-    found = plan_round(GPClassifier(), few, given(POINTS[:8]), labels_of(range(8)), classes=CLASSES, seed=0)
+    found = plan_round(strategy_of(GPClassifier(), pool=few, targets=given(POINTS[:8])), labels_of(range(8)))
     assert found.gain > 0
     assert (found.noise, found.signal) == (0.0, None)
 
 
 def test_classes_without_a_label_yet():
-    found = plan_round(
-        LinearModel(draws=40), POOL, TARGETS, labels_of(range(20)), classes=["down", "sideways", "up"], seed=0
-    )
+    strategy = strategy_of(LinearModel(draws=40), classes=["down", "sideways", "up"])
+    found = plan_round(strategy, labels_of(range(20)))
     assert len(found.queue) == 200
     assert found.estimates[0].value > 0.6
 

@@ -6,6 +6,7 @@ from fixed_posterior import Fixed
 from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import askwell
+from askwell.acquire import Strategy
 from askwell.data.pool import as_pool
 from askwell.models.linear import LinearModel
 from askwell.project.rounds import plan_round
@@ -100,18 +101,16 @@ def test_a_few_copies_at_the_head_do_not_make_a_ranking_flat():
 
 
 def test_rounds_of_projects_warn_too():
-    model = askwell.as_model(CONSTANT)
+    strategy = Strategy(askwell.as_model(CONSTANT), as_pool(X), given(X[200:]), classes=[0, 1])
     with pytest.warns(UserWarning, match="most of the scores are equal"):
-        plan = plan_round(model, as_pool(X), given(X[200:]), dict(enumerate(Y[:15].tolist())), classes=[0, 1], seed=0)
+        plan = plan_round(strategy, dict(enumerate(Y[:15].tolist())))
     assert sorted(line.position for line in plan.queue[:30]) != list(range(15, 45))
     assert plan.signal == 1
 
 
 def test_costs_do_not_bring_the_order_of_the_pool_back():
-    model = askwell.as_model(CONSTANT)
-    plan = plan_round(
-        model, as_pool(X), given(X[200:]), dict(enumerate(Y[:15].tolist())), classes=[0, 1], seed=0, cost=np.ones(300)
-    )
+    strategy = Strategy(askwell.as_model(CONSTANT), as_pool(X), given(X[200:]), classes=[0, 1], cost=np.ones(300))
+    plan = plan_round(strategy, dict(enumerate(Y[:15].tolist())))
     assert sorted(line.position for line in plan.queue[:30]) != list(range(15, 45))
 
 

@@ -16,25 +16,23 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Round, first_questions, is_start, new_round
-from askwell.acquisition import Weighted, weighted
-from askwell.data.pool import Pool, as_pool
+from askwell.acquire import Round, Strategy, is_start
+from askwell.acquisition import Weighted
+from askwell.data.pool import as_pool
 from askwell.data.table import listed
 from askwell.estimate.accuracy import Estimate, cross_validated, held_out, judging_order
 from askwell.estimate.stopping import forecast, points_of, stop_advice
 from askwell.information.categorical import pairwise_epig
-from askwell.information.draws import epig_corrected, epig_error, signal
+from askwell.information.draws import epig_corrected, epig_error
 from askwell.models import as_model
-from askwell.models.protocol import Model, Posterior, fit_model, mean_predict, predicted, shortcuts
+from askwell.models.protocol import Posterior, mean_predict, predicted, shortcuts
 from askwell.project.features import is_file
 from askwell.project.project import Project
 from askwell.project.settings import FILE
-from askwell.scoring import Search
-from askwell.seeds import rng_for
 from askwell.session import Candidate, Session
 from askwell.session.events import RulesChanged
 from askwell.store.records import StoreError
-from askwell.targets import Targets, effective_size
+from askwell.targets import effective_size
 
 __all__ = ["Change", "Plan", "Ranked", "learned_posterior", "plan_round", "project_warnings", "train_round"]
 
@@ -43,7 +41,6 @@ QUEUE = 200  # questions in the queue, at least
 JOINTLY = 3  # batches that are chosen together: people are seldom further ahead of the model than that
 EXPLAINED = 30  # questions at the head that say which targets they inform
 INFORMED = 6  # targets that each of them names: one may turn out to be the item itself
-SOME = 500  # candidates that the signal is judged by
 BEFORE = 50  # labels: what they changed is asked of a model without the last so many
 START = ("classes", "budget", "labels_per_item", "most_labels", "lease_seconds")  # settings that are read only once
 
@@ -84,126 +81,84 @@ class Plan:
 
 
 def plan_round(
-    model: Model,
-    pool: Pool,
-    targets: Targets,
+    strategy: Strategy,
     labels: Mapping[int, Any],
     *,
-    classes: Sequence[Any],
-    seed: int,
     size: int = 10,
-    score: Any = "auto",
-    cost: np.ndarray | None = None,
-    class_weights: Mapping[Any, float] | None = None,
     judges: Sequence[int] = (),
     share: float = 0.0,
-    engine: Any = None,
 ) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
-    `size` questions make a batch; the first three batches are chosen jointly where the score is EPIG, those behind by
-    score. With `cost [n]`, what counts is the score per cost of a label. `class_weights` are costs of errors, as
-    `askwell.Learner` takes them; how the model stands is judged without them. Items of `judges` are asked for judging
-    only, in their order and so that they are about `share` of all labels; nothing is learnt from them. `engine` is
-    where the pool is scored (see `askwell.engines`), by default here.
+    `size` questions make a batch; the first three batches are chosen together (see `Strategy`), those behind by score.
+    Items of `judges` are asked for judging only, in their order and so that they are about `share` of all labels;
+    nothing is learnt from them. How the model stands is judged without costs of errors.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.data.pool import as_pool
     >>> from askwell.targets import given
-    >>> x = rng_for(0, 0, "example").normal(size=(60, 2))
-    >>> plan = plan_round(
-    ...     LinearModel(draws=50), as_pool(x), given(x[:20]), {0: "a", 1: "b"}, classes=["a", "b"], seed=0, size=3
-    ... )
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> strategy = Strategy(LinearModel(draws=50), as_pool(x), given(x[:20]), classes=["a", "b"])
+    >>> plan = plan_round(strategy, {0: "a", 1: "b"}, size=3)
     >>> len(plan.queue), {0, 1} & {each.position for each in plan.queue}, len(plan.queue[0].informs), plan.gain > 0
     (58, set(), 6, True)
     """
-    learnt = _learnt(labels, judges)
-    free = np.ones(len(pool), bool)
-    free[[*labels, *judges]] = False
+    training = _without(labels, judges)
+    free = strategy.free(labels, judges)
     room = min(int(free.sum()), max(QUEUE, BATCHES * size))
     ahead = min(room, JOINTLY * size)
 
-    def rng(purpose: str) -> np.random.Generator:
-        return rng_for(seed, len(learnt), purpose)
-
-    def woven(ranked: list[Ranked]) -> tuple[Ranked, ...]:
+    def mixed(ranked: list[Ranked]) -> tuple[Ranked, ...]:
         waiting = [int(position) for position in judges if position not in labels]
-        return tuple(_woven(ranked, waiting, len(labels), len(labels) - len(learnt), share))
+        return tuple(_mixed(ranked, waiting, len(labels), len(labels) - len(training), share))
 
-    told = [*learnt.values()]
-    first = list[Ranked]()
-    if is_start(told, classes=() if score == "random" else classes):
-        order = first_questions(pool, targets, [*learnt], rng=rng("first"))
-        first = [Ranked(position) for position in islice((each for each in order if free[each]), room)]
-    if is_start(told):
-        return Plan(woven(first))
-    fits = _Fits(model, pool, classes)
-    known = new_round(model, pool, targets, learnt, classes=classes, seed=seed, cost=cost, engine=engine)
-    score = weighted(score, class_weights, known.posterior.classes)
-    ranked = _ranked(known, score, free, room, ahead, rng("batch"))
-    judged = {position: label for position, label in labels.items() if position not in learnt}
+    order = strategy.first(training)
+    first = [Ranked(each) for each in islice((each for each in order or () if free[each]), room)]
+    if is_start([*training.values()]):
+        return Plan(mixed(first))
+    latest = strategy.round(training)
+    ranked = _ranked(latest, free, room, ahead)
     head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
     taken = {each.position for each in head}
-    behind = [each for each in _explained(known.search, score, ranked) if each.position not in taken]
+    behind = [each for each in _explained(latest, ranked) if each.position not in taken]
     return Plan(
-        woven([*head, *behind][:room]),
-        known.sample.x,
-        _estimates(fits, known.posterior, learnt, judged, rng("estimate")),
-        *_gain(fits, known.search, learnt, [each.position for each in ranked[:size]], rng("second fit")),
-        _signal(known.search),
-        _change(fits, known, learnt, rng("earlier fit")),
+        mixed([*head, *behind][:room]),
+        latest.sample.x,
+        _estimates(latest, training, {each: label for each, label in labels.items() if each not in training}),
+        *_gain(latest, training, [each.position for each in ranked[:size]]),
+        _signal(latest),
+        _change(latest, training),
     )
 
 
-def _learnt(labels: Mapping[int, Any], judges: Sequence[int]) -> dict[int, Any]:
+def _without(labels: Mapping[int, Any], judges: Sequence[int]) -> dict[int, Any]:
     """The labels that are not held out."""
     judging = {int(position) for position in judges}
     return {position: label for position, label in labels.items() if position not in judging}
 
 
-@final
-@dataclass(frozen=True)
-class _Fits:
-    """Fits of one model to labels of one pool, given by position."""
-
-    model: Model
-    pool: Pool
-    classes: Sequence[Any]
-
-    def data(self, labels: Mapping[int, Any]) -> tuple[Any, list[Any]]:
-        """What to learn from: by position, so that the order in which people answered changes nothing."""
-        positions = sorted(labels)
-        return self.pool.take(positions), [labels[position] for position in positions]
-
-    def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
-        return fit_model(self.model, *self.data(labels), rng=rng, classes=self.classes)
-
-
 # ---- the queue -----------------------------------------------------------------------------------------------------
 
 
-def _ranked(
-    known: Round, score: Any, free: np.ndarray, room: int, ahead: int, rng: np.random.Generator
-) -> list[Ranked]:
+def _ranked(latest: Round, free: np.ndarray, room: int, ahead: int) -> list[Ranked]:
     """The best questions by score; those `ahead` chosen as a learner would choose a batch."""
-    batch = "joint" if isinstance(score, Weighted) or score in ("epig", "auto") else "top"
-    head = known.choose(score, batch, ahead, free=free, pending=(), rng=rng) if ahead else []
-    if (flat := known.flat_warning(score)) is not None:
+    head = latest.choose(ahead, free=free) if ahead else []
+    if (flat := latest.flat_warning()) is not None:
         warnings.warn(flat, stacklevel=2)
     taken = {position for position, _ in head}
-    behind = zip(*known.best(score, free, room), strict=True)
+    behind = zip(*latest.best(free, room), strict=True)
     rest = [Ranked(int(position), float(worth)) for position, worth in behind if position not in taken]
     return [*(Ranked(*each) for each in head), *rest][:room]
 
 
-def _explained(search: Search, score: Any, ranked: list[Ranked]) -> list[Ranked]:
+def _explained(latest: Round, ranked: list[Ranked]) -> list[Ranked]:
     """The same questions; the first ones say which targets they inform most."""
     few = [each.position for each in ranked[:EXPLAINED]]
     if not few:
         return ranked
-    costs = score.class_weights if isinstance(score, Weighted) else None
-    probs = search.predict(few)
-    pairs = np.asarray(pairwise_epig(probs, search.target_probs, class_weights=costs), np.float64)  # [n, m]
+    costs = latest.score.class_weights if isinstance(latest.score, Weighted) else None
+    probs, target_probs = latest.search.predict(few), latest.search.target_probs
+    pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)  # [n, m]
     best = np.argsort(-pairs, axis=1, kind="stable")[:, :INFORMED]
     return [
         replace(each, informs=tuple((int(j), float(row[j])) for j in order))
@@ -211,7 +166,7 @@ def _explained(search: Search, score: Any, ranked: list[Ranked]) -> list[Ranked]
     ] + ranked[EXPLAINED:]
 
 
-def _woven(ranked: list[Ranked], judges: list[int], labelled: int, judged: int, share: float) -> Iterator[Ranked]:
+def _mixed(ranked: list[Ranked], judges: list[int], labelled: int, judged: int, share: float) -> Iterator[Ranked]:
     """The questions with those for judging between them, wherever they would be less than their share."""
     waiting = iter(judges)
     for each in ranked:
@@ -226,27 +181,25 @@ def _woven(ranked: list[Ranked], judges: list[int], labelled: int, judged: int, 
 # ---- how it stands -------------------------------------------------------------------------------------------------
 
 
-def _estimates(
-    fits: _Fits, posterior: Posterior, learnt: Mapping[int, Any], judged: Mapping[int, Any], rng: np.random.Generator
-) -> tuple[Estimate, ...]:
-    honest = held_out(posterior, fits.pool.take([*judged]), [*judged.values()]) if judged else None
-    both = honest, cross_validated(fits.model, *fits.data(learnt), classes=fits.classes, rng=rng)
-    return tuple(estimate for estimate in both if estimate is not None)
+def _estimates(latest: Round, training: Mapping[int, Any], judged: Mapping[int, Any]) -> tuple[Estimate, ...]:
+    strategy, rng = latest.strategy, latest.strategy.rng("estimate", training)
+    honest = held_out(latest.posterior, strategy.pool.take([*judged]), [*judged.values()]) if judged else None
+    folds = cross_validated(strategy.model, *strategy.data(training), classes=latest.posterior.classes, rng=rng)
+    return tuple(estimate for estimate in (honest, folds) if estimate is not None)
 
 
-def _gain(
-    fits: _Fits, search: Search, learnt: Mapping[int, Any], batch: list[int], rng: np.random.Generator
-) -> tuple[float | None, float | None]:
+def _gain(latest: Round, training: Mapping[int, Any], batch: list[int]) -> tuple[float | None, float | None]:
     """Corrected EPIG of the next batch, the mean of its questions, and its standard error.
 
     Judged by a second posterior: the questions were chosen for what the first one's draws say, noise included.
     """
     if not batch:
         return 0.0, 0.0
+    strategy, search = latest.strategy, latest.search
     x = search.items.take(batch)
     if (closed_form := shortcuts(search.posterior).epig) is not None:  # no draws, no noise
         return float(np.mean(closed_form(x, search.targets, weights=search.weights))), 0.0
-    other = fits.fit(learnt, rng)
+    other = strategy.fit(training, strategy.rng("second fit", training))
     probs, target_probs = predicted(other, x), predicted(other, search.targets)
     if probs.shape[1] < 2:
         return None, None
@@ -255,23 +208,24 @@ def _gain(
     return float(gain), float(np.mean(epig_error(probs, target_probs, weights=search.weights)))
 
 
-def _signal(search: Search) -> float | None:
-    some = search.asked[:: max(1, -(-len(search.asked) // SOME))]
-    if len(some) == 0 or shortcuts(search.posterior).epig or np.asarray(search.target_probs).shape[1] < 2:
+def _signal(latest: Round) -> float | None:
+    search = latest.search
+    if len(search) == 0 or shortcuts(search.posterior).epig or np.asarray(search.target_probs).shape[1] < 2:
         return None
-    ratio = signal(search.predict(some), search.target_probs, weights=search.weights, warn=False)
+    ratio = latest.signal()
     return ratio if np.isfinite(ratio) else None
 
 
-def _change(fits: _Fits, known: Round, learnt: Mapping[int, Any], rng: np.random.Generator) -> Change | None:
+def _change(latest: Round, training: Mapping[int, Any]) -> Change | None:
     """What the last 50 labels changed; None if there was no model before them."""
-    before = dict(list(learnt.items())[:-BEFORE])
+    before = dict(list(training.items())[:-BEFORE])
     if len(set(before.values())) < 2:
         return None
-    earlier = mean_predict(fits.fit(before, rng), known.sample.x).argmax(axis=1)
-    belief = np.asarray(known.search.target_probs).mean(axis=1)  # [m, c]
+    fitted = latest.strategy.fit(before, latest.strategy.rng("earlier fit", training))
+    earlier = mean_predict(fitted, latest.sample.x).argmax(axis=1)
+    belief = np.asarray(latest.search.target_probs).mean(axis=1)  # [m, c]
     won = belief.max(axis=1) - belief[np.arange(len(belief)), earlier]
-    weights = np.ones(len(belief)) if known.sample.weights is None else known.sample.weights
+    weights = np.ones(len(belief)) if latest.sample.weights is None else latest.sample.weights
     changed = float(np.average(earlier != belief.argmax(axis=1), weights=weights))
     improved, m = float(np.average(won, weights=weights)), int(effective_size(weights))
     return Change(BEFORE, changed, improved, m)
@@ -310,46 +264,50 @@ def train_round(project: Project, *, engine: Any = None) -> None:
 
 def learned_posterior(project: Project) -> Posterior:
     """What the project's model believes after the labels there are: as in a round, without its plan and its record."""
-    lesson = _lesson(project)
-    labels, seed = lesson["labels"], lesson["seed"]
-    learnt = _learnt(labels, lesson["judges"])
-    if len(classes := {*learnt.values()}) < 2:
-        have = f"all {len(learnt):,} labels are {min(classes)!r}" if classes else "there is no label"
-        held = f" to learn from ({len(labels):,} held out)" if len(labels) > len(learnt) and not classes else ""
+    labels, judges, classes = _lesson(project)
+    training = _without(labels, judges)
+    if len(seen := {*training.values()}) < 2:
+        have = f"all {len(training):,} labels are {min(seen)!r}" if seen else "there is no label"
+        held = f" to learn from ({len(labels):,} held out)" if len(labels) > len(training) and not seen else ""
         raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}{held}. Label more first.")
-    pool = as_pool(project.features()[0], ids=project.items.ids)
-    return _Fits(as_model(project.model()), pool, lesson["classes"]).fit(learnt, rng_for(seed, len(learnt), "fit"))
+    strategy = _strategy(project, classes)
+    return strategy.fit(training, strategy.rng("fit", training))
 
 
-def _lesson(project: Project) -> dict[str, Any]:
-    """What there is to learn from: labels by position, classes, and which items are held out."""
+def _lesson(project: Project) -> tuple[dict[int, Any], list[int], list[Any]]:
+    """(labels by position, the positions that are held out, the classes)."""
     settings, items, session = project.settings, project.items, project.session()
-    labels = {items.position(item): said.label for item, said in session.labels().items()}
+    labels = {items.position(item): each.label for item, each in session.labels().items()}
     named = session.rules.classes or settings.classes
     classes = [*named, *sorted({*labels.values()} - {*named}, key=str)]
-    judges = judging_order(len(items), float(settings.held_out), seed=settings.seed).tolist()
-    return {"labels": labels, "classes": classes, "seed": settings.seed, "judges": judges}
+    return labels, judging_order(len(items), float(settings.held_out), seed=settings.seed).tolist(), classes
+
+
+def _strategy(project: Project, classes: Sequence[Any], *, engine: Any = None) -> Strategy:
+    """How the project chooses; its settings as objects."""
+    return Strategy(
+        as_model(project.model()),
+        as_pool(project.features()[0], ids=project.items.ids),
+        project.targets(),
+        score=project.settings.score,
+        classes=classes,
+        class_weights=project.class_weights(),
+        cost=project.costs(),
+        seed=project.settings.seed,
+        engine=engine,
+    )
 
 
 def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, Any], list[Candidate]]:
-    """(what a round found, the queue)."""
-    settings, items, rules = project.settings, project.items, session.rules
-    changes, consensus, lesson = session.changes, session.labels(), _lesson(project)
-    plan = plan_round(
-        as_model(project.model()),
-        as_pool(project.features()[0], ids=items.ids),
-        project.targets(),
-        **lesson,
-        size=settings.batch,
-        score=settings.score,
-        cost=project.costs(),
-        class_weights=project.class_weights(),
-        share=float(settings.held_out),
-        engine=engine,
-    )
+    """(the report of a round, the queue)."""
+    settings, rules = project.settings, session.rules
+    changes, consensus = session.changes, session.labels()
+    labels, judges, classes = _lesson(project)
+    strategy = _strategy(project, classes, engine=engine)
+    plan = plan_round(strategy, labels, size=settings.batch, judges=judges, share=float(settings.held_out))
     wanting = [item for item, each in consensus.items() if rules.needed([*each.votes.values()])]
     report = {
-        "labels": len(lesson["labels"]),
+        "labels": len(labels),
         "changes": changes,
         "model": settings.model,
         "trained": plan.targets is not None,
