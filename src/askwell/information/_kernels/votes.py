@@ -27,19 +27,19 @@ __all__ = ["WORD", "codes_of", "count", "lowest", "pack", "score"]
 
 WORD = 64  # draws in a word of bits
 DRAW_BY_DRAW = 1.7  # votes per class of a target below which a group is counted draw by draw: measured
-PAIRS, FOURS, EIGHTS, BYTES = (np.uint64(0x0101010101010101 * byte) for byte in (0x55, 0x33, 0x0F, 0x01))
 BY_BITS = 32  # classes up to which votes for each are counted by bits
 SPARSE = 32  # of so many classes a group reaches one: then its counts are wiped one by one
 IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
 
 
-@kernel(**IN_ORDER)
-def _ones(word):
-    """How many bits are set: the usual sums of halves, which LLVM knows as one instruction."""
-    word = word - ((word >> np.uint64(1)) & PAIRS)
-    word = (word & FOURS) + ((word >> np.uint64(2)) & FOURS)
-    word = (word + (word >> np.uint64(4))) & EIGHTS
-    return (word * BYTES) >> np.uint64(56)
+@intrinsic
+def _ones(typing: Any, word: Any) -> Any:
+    """How many bits are set."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), code
 
 
 @kernel(**IN_ORDER)
@@ -101,15 +101,23 @@ def count(codes, counts):
 
 
 @kernel(**IN_ORDER)
-def _sets(codes, bits, held):
-    """The draws of one input's `codes [k]` that vote for each class, as `bits [c, words]`, and how many they are."""
+def _sets(codes, line, bits, held):
+    """The draws of one input's `codes [k]` that vote for each class, as `bits [c, words]`, and how many they are.
+
+    `line` is scratch for whole words of codes.
+    """
+    draws, words = codes.shape[0], bits.shape[1]
+    for k in range(draws):
+        line[k] = codes[k]
+    rest = ~np.uint64(0) >> np.uint64(WORD * words - draws)
     for y in range(held.shape[0]):
         held[y] = 0
-        for word in range(bits.shape[1]):
-            bits[y, word] = 0
-    for k in range(codes.shape[0]):
-        bits[codes[k], k // WORD] |= np.uint64(1) << np.uint64(k % WORD)
-        held[codes[k]] += 1
+        for word in range(words):
+            these = _equal(line, WORD * word, y)
+            if word == words - 1:
+                these &= rest
+            bits[y, word] = these
+            held[y] += np.int64(_ones(these))
 
 
 @kernel(**IN_ORDER)
@@ -142,11 +150,11 @@ def pack(codes, f, bits, cells, counts, own):
     """
     chunks, classes, words, size = bits.shape
     draws, sets, held = cells.shape[1], np.empty((classes, words), np.uint64), np.empty(classes, np.int64)
-    nobody = np.zeros(draws, codes.dtype)
+    nobody, line = np.zeros(draws, codes.dtype), np.zeros(words * WORD, codes.dtype)
     for j in range(chunks * size):
         chunk, place = divmod(j, size)
         votes = codes[j] if j < codes.shape[0] else nobody
-        _sets(votes, sets, held)
+        _sets(votes, line, sets, held)
         for y in range(classes):
             for word in range(words):
                 bits[chunk, y, word, place] = sets[y, word]
@@ -252,7 +260,11 @@ def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pair
     """
     chunks, classes, words, size = bits.shape
     blocks, block = weights.shape[1:]
-    sets, held = np.empty((classes, words), np.uint64), np.empty(classes, np.int64)
+    sets, held, line = (
+        np.empty((classes, words), np.uint64),
+        np.empty(classes, np.int64),
+        np.zeros(words * WORD, codes.dtype),
+    )
     members, table, both = (
         np.empty(codes.shape[1], np.int64),
         np.zeros(classes * size, np.uint8),
@@ -261,7 +273,7 @@ def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pair
     joint, information, few = np.empty(size, np.int64), np.empty(size), min(255.0, DRAW_BY_DRAW * classes)
     for chunk in range(chunks):  # and not candidate by candidate: a chunk stays in the cache
         for i in range(codes.shape[0]):
-            _sets(codes[i], sets, held)
+            _sets(codes[i], line, sets, held)
             here = _own(held, f) - f[-1]
             if classes == 2:
                 _two_classes(sets, held, bits[chunk], counts[chunk], f, both, joint)
