@@ -21,7 +21,7 @@ from askwell.arrays import take
 from askwell.data.pool import Pool
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.information.draws import signal
-from askwell.models.inputs import aligned, column_names, count
+from askwell.models.inputs import aligned, as_vectors, column_names, count
 from askwell.models.protocol import Model, Posterior, fit_model, predicted
 from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.scoring.items import HEAD
@@ -267,7 +267,7 @@ class Round:
         return np.concatenate([probs.mean(axis=1, keepdims=True) for _, probs in part.chunks(shown="predicting")])
 
     def _features(self, positions: np.ndarray) -> np.ndarray | None:
-        return _features(self.search.items.take(positions)) if len(positions) else None
+        return as_vectors(self.search.items.take(positions)) if len(positions) else None
 
 
 def classes_of(labels: Iterable[Any]) -> list[Any]:
@@ -315,12 +315,12 @@ def _typical(
     pool: Pool, targets: Targets, some: np.ndarray, labelled: Sequence[int], rng: np.random.Generator
 ) -> Iterator[int]:
     """Up to `FIRST` indices into `some`; none without numeric features."""
-    x = _features(pool.take(some)) if len(some) else None
+    x = as_vectors(pool.take(some)) if len(some) else None
     if x is None:
         return
     scale = np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0)
     given = _given_features(targets, pool, x.shape[1], rng)
-    before = _features(pool.take(sorted(labelled))) if len(labelled) else None
+    before = as_vectors(pool.take(sorted(labelled))) if len(labelled) else None
     x, covered = x / scale, np.empty((0, x.shape[1])) if before is None else before / scale
     left = np.arange(len(x))
     for _ in range(min(FIRST, len(x))):
@@ -337,20 +337,8 @@ def _given_features(targets: Targets, pool: Pool, width: int, rng: np.random.Gen
     if inputs is None:
         return None
     inputs = aligned(inputs, column_names(pool.x), by_name=True)
-    some = _features(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
+    some = as_vectors(take(inputs, np.sort(rng.permutation(count(inputs))[:FIRST_ROWS])))
     return some if some is not None and some.shape[1] == width else None
-
-
-def _features(x: Any) -> np.ndarray | None:
-    """Inputs as `[n, d]` numbers, or None where they are none."""
-    try:
-        values = np.asarray(x, np.float64)
-    except (TypeError, ValueError):
-        return None
-    if values.ndim < 2 or not np.isfinite(values).all():
-        return None
-    flat: np.ndarray = values.reshape(len(values), -1)
-    return flat
 
 
 def _named(classes: Sequence[Any], probs: np.ndarray) -> dict[Any, float]:

@@ -17,6 +17,7 @@ import numpy as np
 from askwell.arrays import check_table, count, plain
 
 __all__ = [
+    "as_vectors",
     "Encoding",
     "Names",
     "aligned",
@@ -228,6 +229,22 @@ def _listed(names: Any) -> str:
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def as_vectors(x: Any) -> np.ndarray | None:
+    """Inputs as `[n, d]` numbers to measure distances by, or None where they are none.
+
+    >>> as_vectors([[[1, 2], [3, 4]]]), as_vectors(["a text"])
+    (array([[1., 2., 3., 4.]]), None)
+    """
+    try:
+        values = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        return None
+    if values.ndim < 2 or not np.isfinite(values).all():
+        return None
+    flat: np.ndarray = values.reshape(len(values), -1)
+    return flat
 
 
 def check_lengths(x: Any, y: Any) -> None:
