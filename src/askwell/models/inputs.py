@@ -238,7 +238,7 @@ def as_vectors(x: Any) -> np.ndarray | None:
     (array([[1., 2., 3., 4.]]), None)
     """
     try:
-        values = np.asarray(x, np.float64)
+        values = np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float64)
     except (TypeError, ValueError):
         return None
     if values.ndim < 2 or not np.isfinite(values).all():
