@@ -1,9 +1,10 @@
 """How true the numbers are that people see while they label, and what it costs to know them.
 
-Projects played from known labels to the end, five questions at a time, then ten, in cells of `tables`: a data set, a kind
-of pool and a model. *auto*: all questions are chosen. *drawn*: a fifth of them is drawn from the targets at random, as the
-items of the pool nearest to them. *labelled*: the same where the targets may be labelled themselves: they are in the pool.
-After every few labels it is written down what is shown, and how good the model is on a test set that nobody sees.
+Projects played from known labels to the end, five questions at a time, then ten, in cells of `tables`: a data set, a
+kind of pool and a model. *auto*: all questions are chosen. *drawn*: a fifth of them is drawn from the targets at
+random, as the items of the pool nearest to them. *labelled*: the same where the targets may be labelled themselves,
+since they are in the pool. After every few labels it is written down what is shown, and how good the model is on a test
+set that nobody sees.
 
 The data sets are those that `tables` dealt to the choosing and to the confirming half.
 """

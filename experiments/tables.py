@@ -151,6 +151,7 @@ def _curve(cell: Cell, model: str, score: Any, seed: int, asks: int) -> Iterator
         score=score,
         classes=range(cell.classes),
         seed=seed,
+        evaluation=0,
     )
     learner.tell(range(cell.initial), cell.y[: cell.initial].tolist())
     x, y = cell.test

@@ -30,10 +30,20 @@ from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
 from askwell.targets import Drawn, Sample, Targets, draw, given_inputs, is_turn
 
-__all__ = ["Explanation", "Question", "Round", "Strategy", "classes_of", "first_questions", "is_start"]
+__all__ = [
+    "Explanation",
+    "Round",
+    "Selected",
+    "Strategy",
+    "classes_of",
+    "first_questions",
+    "is_start",
+    "usual_evaluation",
+]
 
 SOME = 500  # candidates that the signal is judged by
 FIRST, FIRST_ROWS = 30, 1000  # first questions that are typical inputs, of so many that are looked at
+EVALUATION = 0.2  # of the questions are drawn with the default score, unless something else is said
 FIRST_EACH = 3  # first questions for each class: then classes that nobody has seen are no longer waited for
 
 
@@ -70,7 +80,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-class Question(NamedTuple):
+class Selected(NamedTuple):
     """An item to ask about: chosen for its score, or drawn with a known probability to evaluate the model."""
 
     position: int  # in the pool
@@ -141,13 +151,13 @@ class Strategy:
 
     def questions(
         self, chosen: Iterable[tuple[int, float | None]], *, asked: Collection[int], skipped: Collection[int] = ()
-    ) -> Iterator[Question]:
+    ) -> Iterator[Selected]:
         """The `chosen` (position, score) and, in their turn, drawn ones between them.
 
         `asked` are the positions with labels or waiting for them; `skipped` ones are not drawn.
         """
         if self.drawn is None:
-            yield from (Question(*each) for each in chosen)
+            yield from (Selected(*each) for each in chosen)
             return
         taken, waiting = {*asked}, iter(chosen)
         order = [each for each in dict.fromkeys(self.drawn.positions.tolist()) if each not in skipped]
@@ -156,12 +166,12 @@ class Strategy:
             while head < len(order) and order[head] in taken:
                 head += 1
             if head < len(order) and is_turn(len(taken), head, share=self.evaluation):
-                question = Question(order[head], None, self.drawn.probability(order[head]))
+                question = Selected(order[head], None, self.drawn.probability(order[head]))
             else:
                 following = next((each for each in waiting if each[0] not in taken), None)
                 if following is None:
                     return
-                question = Question(*following)
+                question = Selected(*following)
             taken.add(question.position)
             yield question
 
@@ -314,6 +324,15 @@ class Round:
 
     def _features(self, positions: np.ndarray) -> np.ndarray | None:
         return as_vectors(self.search.items.take(positions)) if len(positions) else None
+
+
+def usual_evaluation(score: Any) -> float:
+    """The share of drawn questions where none is given: with a score that was named all questions are chosen by it.
+
+    >>> usual_evaluation("auto"), usual_evaluation("epig")
+    (0.2, 0.0)
+    """
+    return EVALUATION if score == "auto" else 0.0
 
 
 def classes_of(labels: Iterable[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Explanation, Question, Round, Strategy, classes_of
+from askwell.acquire import Explanation, Round, Selected, Strategy, classes_of, usual_evaluation
 from askwell.acquisition import ScoreName, as_score, checked_class_weights
 from askwell.arrays import plain, spans
 from askwell.checks import count, fingerprint
@@ -48,7 +48,8 @@ class Learner:
     alone. `class_weights` maps classes to what a wrong prediction of them costs, 1 where nothing is said: questions are
     then chosen for the weighted log loss (see `askwell.epig`); the model and what it predicts stay as they are.
     `evaluation` is the share of the questions that are drawn at random from the targets instead of chosen: the model
-    learns from them too, and `estimate` can say how good it is on the targets. 0.2 is what a project takes.
+    learns from them too, and `estimate` says how good it is on the targets. By default it is 0.2 with the default
+    score, and 0 with a score that is named.
     `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
     the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
 
@@ -79,7 +80,7 @@ class Learner:
         run: str = "main",
         engine: Any = None,
         class_weights: Mapping[Any, float] | None = None,
-        evaluation: float = 0.0,
+        evaluation: float | None = None,
     ) -> None:
         as_score(score), as_batch(batch or "top")  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
@@ -95,7 +96,7 @@ class Learner:
             else checked_class_weights(class_weights, score=score, classes=self._classes),
             seed=seed,
             engine=None if engine is None else as_engine(engine),
-            evaluation=evaluation,
+            evaluation=usual_evaluation(score) if evaluation is None else evaluation,
         )
         check_classifies(self._strategy.model)
         self._pool = self._strategy.pool
@@ -275,7 +276,7 @@ class Learner:
         """Whether a question was asked by this learner, or before it was opened: by one that may be gone."""
         return question.session in (self._name, NOBODY) or question.seq <= self._opened
 
-    def _choose(self, state: State, size: int, heard: list[str]) -> list[Question]:
+    def _choose(self, state: State, size: int, heard: list[str]) -> list[Selected]:
         """New questions, of items neither labelled, nor pending, nor skipped; warnings go to `heard`."""
         labels, pending = self._by_position(state.latest_labels), [self._position(item) for item in state.pending]
         skipped = [self._position(item) for item in state.skips]

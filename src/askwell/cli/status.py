@@ -46,7 +46,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 def _standing(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How good the model is, what more labels would bring and what to do, as the last round had it; else None."""
-    last = next((each for each in reversed(rounds) if not each.get("failed")), {})
+    last: Mapping[str, Any] = next((each for each in reversed(rounds) if not each.get("failed")), {})
     estimate = last.get("estimate")
     names = ("value", "low", "high", "of", "how", "labels")
     return {

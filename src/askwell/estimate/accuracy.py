@@ -3,12 +3,12 @@
     labels -> the sample that was drawn, if questions are -> each predicted without itself -> Estimate of the targets
            -> else all labels                             -> each predicted without itself -> a lower bound, usually
 
-Labels that were chosen to teach are no sample of anything: they are the most informative items, harder than the rest at
-first, so that judging by them says too little. Where a share of the questions is drawn (`Strategy.evaluation`), the drawn
-items are a random sample of the targets (`askwell.targets.drawing`). The model learns from them like from all others,
-and judges each of them by a model that did not learn from it (cross-fitting): nothing is wasted, and nothing is
-flattered. As one of ten folds of the drawn labels is left out at a time, a model that judges has hardly fewer labels
-than the one that is judged.
+Labels that were chosen to teach are no sample of anything: they are the most informative items, harder than the rest
+at first, so that judging by them says too little. Where a share of the questions is drawn (`Strategy.evaluation`), the
+drawn items are a random sample of the targets (`askwell.targets.drawing`). The model learns from them like from all
+others, and each of them is predicted by a model that did not learn from it (cross-fitting): nothing is wasted, and
+nothing is flattered. One of ten folds of the drawn labels is left out at a time, so the models that predict have hardly
+fewer labels than the one that is judged.
 """
 
 import math

@@ -17,10 +17,10 @@ import numpy as np
 from askwell.arrays import check_table, count, plain
 
 __all__ = [
-    "as_vectors",
     "Encoding",
     "Names",
     "aligned",
+    "as_vectors",
     "check_lengths",
     "check_table",
     "column_names",

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Round, Strategy, is_start
+from askwell.acquire import Round, Strategy, is_start, usual_evaluation
 from askwell.acquisition import Weighted
 from askwell.data.pool import as_pool
 from askwell.data.table import listed
@@ -68,9 +68,7 @@ class Plan:
     change: Change | None = None  # what the last 50 labels changed
 
 
-def plan_round(
-    strategy: Strategy, labels: Mapping[int, Any], *, size: int = 10, skipped: Collection[int] = ()
-) -> Plan:
+def plan_round(strategy: Strategy, labels: Mapping[int, Any], *, size: int = 10, skipped: Collection[int] = ()) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen together (see `Strategy`), those behind by score.
@@ -230,17 +228,18 @@ def _lesson(project: Project) -> tuple[dict[int, Any], list[Any]]:
 
 def _strategy(project: Project, classes: Sequence[Any], *, engine: Any = None) -> Strategy:
     """How the project chooses; its settings as objects."""
+    score, share = project.settings.score, project.settings.evaluation
     return Strategy(
         as_model(project.model()),
         as_pool(project.features()[0], ids=project.items.ids),
         project.targets(),
-        score=project.settings.score,
+        score=score,
         classes=classes,
         class_weights=project.class_weights(),
         cost=project.costs(),
         seed=project.settings.seed,
         engine=engine,
-        evaluation=float(project.settings.evaluation),
+        evaluation=usual_evaluation(score) if share is None else float(share),
     )
 
 

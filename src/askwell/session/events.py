@@ -91,7 +91,7 @@ class QuestionAsked(Event):
     kind, always = "question", ("score",)
     item: str
     session: str  # of the store that the learner has open
-    score: float | None = None  # nats that the label was expected to tell; None: there was no model yet, or it was drawn
+    score: float | None = None  # nats that the label was expected to tell; None: no model yet, or drawn
     again: bool = False
     probability: float | None = None  # of the item, where it was drawn to evaluate the model
 
