@@ -12,7 +12,10 @@ from typing import Any, final
 import numpy as np
 from scipy.special import stdtrit
 
+from askwell.acquire import Round, classes_of
 from askwell.estimate.accuracy import wilson
+from askwell.models.protocol import mean_predict
+from askwell.targets import effective_size
 
 __all__ = [
     "MORE",
@@ -46,6 +49,33 @@ RULE = (
     f"{SPENT:.0%} of its highest value so far, or the learning curve would rise by less than {WORTH:.0%} with another "
     f"{MORE} labels, and by less than {2 * WORTH:.0%} at the upper end of the 95% interval."
 )
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """What the last labels changed: predictions with them against those of a model without them, on the targets."""
+
+    labels: int  # the last so many
+    changed: float  # the share of targets that are predicted differently: accuracy there moved by no more than that
+    improved: float  # the accuracy won thereby, as the model believes now
+    targets: int  # that this rests on
+
+
+def change(latest: Round, labels: Mapping[int, Any], *, last: int) -> Change | None:
+    """What the `last` of the labels, in the order they were told, changed; None if there was no model before them."""
+    before = dict([*labels.items()][:-last])
+    if len(classes_of(before.values())) < 2:
+        return None
+    fitted = latest.strategy.fit(before, latest.strategy.rng("earlier fit", labels))
+    probs = mean_predict(fitted, latest.sample.x)
+    belief = mean_predict(latest.posterior, latest.sample.x)
+    columns = [list(latest.posterior.classes).index(label) for label in fitted.classes]
+    earlier, rows = np.array(columns)[probs.argmax(axis=1)], np.arange(len(belief))
+    won = belief.max(axis=1) - belief[rows, earlier]
+    weights = np.ones(len(belief)) if latest.sample.weights is None else latest.sample.weights
+    changed = float(np.average(earlier != belief.argmax(axis=1), weights=weights))
+    return Change(last, changed, float(np.average(won, weights=weights)), int(effective_size(weights)))
 
 
 @final
