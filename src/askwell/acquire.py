@@ -177,7 +177,7 @@ class Strategy:
 
     def round(self, labels: Mapping[int, Any]) -> "Round":
         """Fit the model to the labels, position -> label, and draw the targets of this step."""
-        posterior = self.fit(labels, self.rng("fit", labels))
+        posterior = self.fit(self._choosing(labels), self.rng("fit", labels))
         sample = self.targets.sample(
             self.pool,
             lambda x: predicted(posterior, x),
@@ -189,7 +189,19 @@ class Strategy:
         rng = partial(rng_for, self.seed, len(labels))
         search = Search(posterior, self.pool, sample.x, sample.weights, np.flatnonzero(self.free(labels)), rng)
         score = weighted(self.score, self.class_weights, posterior.classes)
-        return Round(self, posterior, sample, search, score, len(labels), {})
+        return Round(self, labels, sample, search, score, {})
+
+    def _choosing(self, labels: Mapping[int, Any]) -> Mapping[int, Any]:
+        """The labels that questions are chosen by: without the drawn ones, where they are drawn from the pool itself.
+
+        Questions that are chosen in the knowledge of an item's label keep away from it, so that a model without the
+        item has a hole there, and predicts it worse than it does others.
+        """
+        if self.drawn is None or self.drawn.of != "pool":
+            return labels
+        sample = self.drawn.sample(labels)
+        rest = {position: label for position, label in labels.items() if position not in sample}
+        return rest if len(classes_of(rest.values())) > 1 else labels
 
     def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
         """The posterior given labels: by position, so that the order in which people answered changes nothing."""
@@ -212,12 +224,18 @@ class Round:
     """What follows from a set of labels: a posterior, the targets of this step, and scores, made when asked for."""
 
     strategy: Strategy
-    posterior: Posterior
+    labels: Mapping[int, Any]  # position -> label
     sample: Sample
-    search: Search
+    search: Search  # by the posterior that chooses
     score: Any  # of the strategy, with the costs of errors in it
-    labels: int
     ranked: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores: what was computed so far
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is believed after all the labels."""
+        if self.strategy._choosing(self.labels) is self.labels:
+            return self.search.posterior
+        return self.strategy.fit(self.labels, self.strategy.rng("fit", self.labels))
 
     def choose(
         self, size: int, *, free: np.ndarray | None = None, pending: Sequence[int] = ()
@@ -245,7 +263,7 @@ class Round:
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
         )
-        rng = rng_for(self.strategy.seed, self.labels + len(pending), "batch")
+        rng = rng_for(self.strategy.seed, len(self.labels) + len(pending), "batch")
         chosen = select(batch, candidates, size, rng=rng)
         return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
 
@@ -270,7 +288,7 @@ class Round:
     def explain(self, position: int, *, label: Any, size: int) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.search.predict([position]), self.search.target_probs
-        weights, classes = self.search.weights, self.posterior.classes
+        weights, classes = self.search.weights, self.search.posterior.classes
         class_weights = self.strategy.class_weights
         costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
         pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)[0]

@@ -17,6 +17,17 @@ from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
 from askwell.estimate.accuracy import Estimate, estimate
+from askwell.estimate.stopping import (
+    MORE,
+    Advice,
+    Change,
+    Forecast,
+    advice,
+    change,
+    forecast,
+    labels_needed,
+    outlook,
+)
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
@@ -191,10 +202,27 @@ class Learner:
         cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
         bound.
         """
-        labels, skipped = self._session.read(
-            lambda state: (self._by_position(state.latest_labels), {self._position(item) for item in state.skips})
-        )
+        labels = self._known()
+        skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
         return estimate(self._strategy, labels, skipped=skipped - {*labels})
+
+    def forecast(self, more: int = MORE) -> Forecast | None:
+        """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.
+
+        It rests on what the last half of the labels changed (see `askwell.estimate.stopping`).
+        """
+        return forecast(self._change(), self.estimate(), more=more)
+
+    def labels_needed(self, accuracy: float) -> tuple[int | None, int | None]:
+        """(at least, about) how many more labels it takes until this accuracy; None: more than can be foreseen."""
+        return labels_needed(self._change(), self.estimate(), accuracy)
+
+    def advice(self) -> Advice:
+        """Whether to stop labelling, by which rule, and why."""
+        labels = self._known()
+        if len(classes_of(labels.values())) < 2:
+            return advice(None, None)
+        return outlook(self._round, labels).advice
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
@@ -324,6 +352,14 @@ class Learner:
         if position is None:
             position = self._positions[item] = self._pool.position(id_of(item))
         return position
+
+    def _change(self) -> Change | None:
+        labels = self._known()
+        return change(self._round, labels) if len(classes_of(labels.values())) > 1 else None
+
+    def _known(self) -> dict[int, Any]:
+        """Position -> label, in the order in which they were told."""
+        return self._by_position(self._labels)
 
     def _by_position(self, labels: Mapping[str, Any]) -> dict[int, Any]:
         return {self._position(item): label for item, label in labels.items()}

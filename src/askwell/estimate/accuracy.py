@@ -60,6 +60,7 @@ class Estimate:
     balanced_accuracy: Interval | None = None
     log_loss: Interval | None = None
     classes: Mapping[str, Interval] | None = None  # the accuracy among the items of a class, where there are enough
+    kappa: float | None = None  # Cohen's, of predictions and labels: agreement beyond chance
 
     def body(self) -> dict[str, Any]:
         """As it stands in a record."""
@@ -130,6 +131,7 @@ def drawn(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[
         balanced_accuracy=_balanced(by_class.values()) if len(by_class) == len(classes) else None,
         log_loss=_mean(loss, weights),
         classes={str(classes[column]): each for column, each in by_class.items()},
+        kappa=_kappa(probs.argmax(axis=1), codes, weights),
     )
 
 
@@ -166,6 +168,14 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> Interval:
     spread = math.sqrt(float(np.average((values - value) ** 2, weights=weights)) / max(n - 1, 1))
     half = float(stdtrit(max(n - 1, 1), 0.975)) * spread
     return Interval(value, max(0.0, value - half), value + half, labels=len(values))
+
+
+def _kappa(predicted: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> float | None:
+    if len({*predicted.tolist(), *codes.tolist()}) < 2:
+        return None
+    from sklearn.metrics import cohen_kappa_score
+
+    return float(cohen_kappa_score(predicted, codes, sample_weight=weights))
 
 
 def _balanced(classes: Collection[Interval]) -> Interval:

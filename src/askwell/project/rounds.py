@@ -21,7 +21,7 @@ from askwell.acquisition import Weighted
 from askwell.data.pool import as_pool
 from askwell.data.table import listed
 from askwell.estimate.accuracy import Estimate, estimate
-from askwell.estimate.stopping import MORE, Change, change, forecast, points_of, stop_advice
+from askwell.estimate.stopping import DOUBTED, RULE, Advice, Outlook, outlook
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error
 from askwell.models import as_model
@@ -65,15 +65,22 @@ class Plan:
     gain: float | None = None  # nats that a label of the next batch is expected to tell about a target's, corrected
     noise: float | None = None  # the standard error of `gain` that comes from the finite number of draws
     signal: float | None = None
-    change: Change | None = None  # what the last 50 labels changed
+    outlook: Outlook | None = None  # what more labels would bring, and whether to stop
 
 
-def plan_round(strategy: Strategy, labels: Mapping[int, Any], *, size: int = 10, skipped: Collection[int] = ()) -> Plan:
+def plan_round(
+    strategy: Strategy,
+    labels: Mapping[int, Any],
+    *,
+    size: int = 10,
+    skipped: Collection[int] = (),
+    agreement: float | None = None,
+) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen together (see `Strategy`), those behind by score.
     Where a share of the questions is drawn (`Strategy.evaluation`), these stand between them; the `skipped` items are
-    not drawn. How the model stands is judged without costs of errors.
+    not drawn. How the model stands is judged without costs of errors; `agreement` is Cohen's kappa of several people.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.data.pool import as_pool
@@ -107,13 +114,14 @@ def plan_round(strategy: Strategy, labels: Mapping[int, Any], *, size: int = 10,
     head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
     taken = {each.position for each in head}
     behind = [each for each in _explained(latest, ranked) if each.position not in taken]
+    found = estimate(strategy, labels, skipped=skipped)
     return Plan(
         mixed([*head, *behind]),
         latest.sample.x,
-        estimate(strategy, labels, skipped=skipped),
+        found,
         *_gain(latest, labels, [each.position for each in ranked[:size]]),
         _signal(latest),
-        change(latest, labels, last=MORE),
+        outlook(latest, labels, estimate=found, agreement=agreement),
     )
 
 
@@ -196,15 +204,16 @@ def train_round(project: Project, *, engine: Any = None) -> None:
             warnings.simplefilter("always", UserWarning)
             results, queue = _report(project, session, engine)
         messages = dict.fromkeys(str(each.message) for each in heard if issubclass(each.category, UserWarning))
-        points = points_of([*rounds, results])
-        ahead, advice = forecast(points), stop_advice(points)
     except StoreError:
         raise  # there is nowhere to record it
     except Exception as error:
         session.put_round(report | {"failed": _sentence(error)})
         return
-    report |= results | {"next50": None if ahead is None else ahead.body(), "advice": advice.body()}
-    report |= {"seconds": round(time.perf_counter() - began, 3)} | ({"warnings": [*messages][:5]} if messages else {})
+    report |= (
+        results
+        | {"seconds": round(time.perf_counter() - began, 3)}
+        | ({"warnings": [*messages][:5]} if messages else {})
+    )
     session.put_round(report, queue=queue)
 
 
@@ -251,8 +260,13 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
     strategy = _strategy(project, classes, engine=engine)
     skipped = session.read(lambda state: [item for item in state.skips if item in project.items])
     plan = plan_round(
-        strategy, labels, size=settings.batch, skipped={project.items.position(item) for item in skipped} - {*labels}
+        strategy,
+        labels,
+        size=settings.batch,
+        skipped={project.items.position(item) for item in skipped} - {*labels},
+        agreement=_agreement(session),
     )
+    ahead = plan.outlook
     wanting = [item for item, each in consensus.items() if rules.needed([*each.votes.values()])]
     report = {
         "labels": len(labels),
@@ -262,10 +276,18 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
         "signal": plan.signal,
         "gain": plan.gain,
         "noise": plan.noise,
-        "change": None if plan.change is None else asdict(plan.change),
+        "change": None if ahead is None or ahead.change is None else asdict(ahead.change),
         "estimate": None if plan.estimate is None else plan.estimate.body(),
+        "next50": None if ahead is None or ahead.forecast is None else ahead.forecast.body(),
+        "advice": (Advice(False, RULE, "There is no model yet.") if ahead is None else ahead.advice).body(),
     }
     return report, [Candidate(item) for item in wanting] + _candidates(project, plan)
+
+
+def _agreement(session: Session) -> float | None:
+    """Cohen's kappa of the annotators, where enough items have labels of several."""
+    found = session.progress().agreement
+    return None if found is None or found.items < DOUBTED else found.kappa
 
 
 def _candidates(project: Project, plan: Plan) -> list[Candidate]:
