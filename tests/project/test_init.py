@@ -235,3 +235,48 @@ def test_classes_are_as_they_stand_in_the_file(tmp_path):
     with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="truth", show="text") as made:
         assert made.settings.classes == ("1", "2.50")
         assert {item: said.label for item, said in made.session().labels().items()} == {"2": "1", "4": "2.50", "5": "1"}
+
+
+# ---- targets that may be labelled ------------------------------------------------------------------------------------
+
+
+def test_targets_that_may_be_labelled_are_in_the_pool_too(tmp_path):
+    (tmp_path / "pool.csv").write_text('key,text,size,label\na,"one, two",1.50,ham\nb,three,2,spam\n')
+    (tmp_path / "new.csv").write_text("key,text,size\nc,four,3\nd,five,4\n")
+    options = {"id": "key", "label": "label", "show": "text", "label_targets": True}
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", targets=tmp_path / "new.csv", **options) as project:
+        assert project.items.ids == ("a", "b", "c", "d")
+        assert project.items.show("a").text == "one, two"
+        assert {item: each.label for item, each in project.session().labels().items()} == {"a": "ham", "b": "spam"}
+        assert project.settings.pool == "pool.csv"
+        assert len(project.target_items) == 2
+    assert (tmp_path / "p" / "pool.csv").read_text().splitlines()[1] == 'a,"one, two",1.50,ham'
+
+
+def test_numbers_with_a_comma_stay_numbers(tmp_path):
+    (tmp_path / "pool.csv").write_text("size;text\n1,5;one\n2,5;two\n")
+    (tmp_path / "new.csv").write_text("size;text\n3,25;three\n")
+    options = {"classes": ["a", "b"], "label_targets": True, "show": ["text", "size"], "kind": "table"}
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", targets=tmp_path / "new.csv", **options) as project:
+        assert project.items.table.columns["size"].tolist() == [1.5, 2.5, 3.25]
+    options |= {"delimiter": ";"}
+    with init_project(tmp_path / "q", pool=tmp_path / "pool.csv", targets=tmp_path / "new.csv", **options) as project:
+        assert project.items.table.columns["size"].tolist() == [1.5, 2.5, 3.25]
+
+
+def test_arrays_are_joined_and_what_cannot_be_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(10.0).reshape(5, 2))
+    np.save(tmp_path / "t.npy", np.arange(4.0).reshape(2, 2))
+    options = {"classes": ["a", "b"], "label_targets": True}
+    with init_project(tmp_path / "p", pool=tmp_path / "x.npy", targets=tmp_path / "t.npy", **options) as project:
+        assert len(project.items) == 7
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(ValueError, match="label_targets joins two tables"):
+        init_project(tmp_path / "q", pool=tmp_path / "pictures", targets=tmp_path / "t.npy", **options)
+    with pytest.raises(ValueError, match="label_targets needs targets"):
+        init_project(tmp_path / "q", pool=tmp_path / "x.npy", **options)
+    with pytest.raises(ValueError, match="classes must be two or more"):
+        init_project(
+            tmp_path / "q", pool=tmp_path / "x.npy", targets=tmp_path / "t.npy", classes=["a"], label_targets=True
+        )
+    assert not (tmp_path / "q").exists()

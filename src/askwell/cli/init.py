@@ -32,6 +32,7 @@ SHARE = click.FloatRange(0, 0.5)
     help="The pool: items that can be labelled. A glob in quotes, or a URL, is read chunk by chunk.",
 )
 @click.option("--targets", metavar="PATH", help="Unlabelled inputs the model will have to predict.")
+@click.option("--label-targets", is_flag=True, help="Ask about the targets too, where they may be labelled.")
 @click.option("--class-prior", metavar="A=P,...", help=f"Or the expected class frequencies: {CLASS_PRIOR}.")
 @click.option("--class-weights", metavar="A=W,...", help=f"Cost of an error per class, 1 by default: {CLASS_WEIGHTS}.")
 @click.option("--classes", metavar="A,B,...", help="Class names.  [default: those in the --label column]")

@@ -1,5 +1,6 @@
 """Making a project: everything is looked at before anything is written, and nothing half-made is left behind."""
 
+import csv
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,10 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from askwell.checks import write_file
 from askwell.data import Items, Table, open_items
 from askwell.data.encoding import is_prose
 from askwell.data.files import is_url
+from askwell.data.reading import read_table
 from askwell.data.table import is_missing
 from askwell.models import as_model
 from askwell.project.features import EMBEDDINGS
@@ -23,6 +27,7 @@ from askwell.session.state import State
 __all__ = ["init_project", "project_note"]
 
 SHOWN = 5  # of what was left out
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 MOST_NUMBERS = 20  # classes that are numbers with fractions; more are a quantity, as `askwell simulate` has it
 IMPORTED = "import"  # who gave the initial labels
 
@@ -38,6 +43,7 @@ def init_project(
     show: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     model: str | None = None,
+    label_targets: bool = False,
     **others: Any,
 ) -> Project:
     """Make a project in a new folder, or in one that is none yet, and open it. Nothing half-made is left behind.
@@ -45,11 +51,19 @@ def init_project(
     `pool` and `targets` are paths from where we are; they are kept as seen from the project's folder if they were given
     that way or lie in it. A `template` that lies elsewhere is copied into the folder. Without `classes` they are those
     of the `label` column. Without `features` and `model` these follow from what is shown: a text gives "text" and
-    "linear", pictures "pixels" and "linear", a table "columns" and "forest" ("linear" if it has prose). `others` are
-    the other fields of `Settings`.
+    "linear", pictures "pixels" and "linear", a table "columns" and "forest" ("linear" if it has prose). With
+    `label_targets` people are asked about the targets too: the pool becomes a new file in the folder, with both.
+    `others` are the other fields of `Settings`.
     """
     home = Path(folder).absolute()
     _check_place(home)
+    if label_targets:
+        given = {name: others.get(name) for name in ("encoding", "delimiter")}
+        with _both(home, pool, targets, **given) as together:
+            return init_project(
+                folder, pool=together, classes=classes, targets=targets, class_weights=class_weights, show=show,
+                features=features, model=model, **others,
+            )  # fmt: skip
     strange = sorted({*others} - {*_OTHERS})
     if strange:
         raise ValueError(f"init_project has no option {strange[0]!r}. There are {', '.join(sorted(_OTHERS))}.")
@@ -77,6 +91,55 @@ def init_project(
 _OTHERS = {*Settings.__dataclass_fields__} - {
     *("pool", "classes", "targets", "class_prior", "class_weights", "show", "features", "model")
 }
+
+
+@contextmanager
+def _both(home: Path, pool: str | Path, targets: str | Path | None, **options: Any) -> Iterator[Path]:
+    """A file in the folder with the pool and, behind it, the targets; it goes again if the project cannot be made."""
+    if targets is None:
+        raise ValueError("label_targets needs targets: name the file of them.")
+    paths = [Path(str(each)) for each in (pool, targets)]
+    arrays, tables = (all(path.suffix.lower() in ends for path in paths) for ends in ((".npy",), TABLES))
+    if not arrays and not tables:
+        raise ValueError(
+            f"label_targets joins two tables ({', '.join(TABLES)}) or two arrays (.npy), but they are {paths[0].name} "
+            f"and {paths[1].name}. Put the targets into the pool yourself, as more files or rows."
+        )
+    file, new = home / ("pool.npy" if arrays else "pool.csv"), not home.exists()
+    if file.exists():
+        raise ValueError(f"label_targets would replace {str(file)!r}. Move it, or name another folder.")
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        if arrays:
+            np.save(file, np.concatenate([np.load(path) for path in paths]))
+        else:
+            _write_rows(file, [read_table(path, **options) for path in paths], **options)
+        yield file
+    except BaseException:
+        file.unlink(missing_ok=True)
+        if new:
+            with suppress(OSError):
+                home.rmdir()
+        raise
+
+
+def _write_rows(file: Path, tables: Sequence[Table], *, encoding: str | None, delimiter: str | None) -> None:
+    """The rows of all tables, cells as they stand in their files; columns that one of them lacks are empty there."""
+    names = [*dict.fromkeys(name for table in tables for name in table.columns)]
+    with file.open("w", newline="", encoding=encoding or "utf-8") as out:
+        writer = csv.writer(out, delimiter=delimiter or ",")
+        writer.writerow(names)
+        for table in tables:
+            columns = [_written(table, name) if name in table.columns else [""] * table.rows for name in names]
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _written(table: Table, name: str) -> list[str]:
+    """A column's cells; a number with a comma, as files with semicolons have it, with a point."""
+    values, cells = table.columns[name], table.texts(name)
+    if isinstance(values, list):
+        return cells
+    return [str(value) if "," in cell else cell for value, cell in zip(values.tolist(), cells, strict=True)]
 
 
 # ---- from what was given to settings -------------------------------------------------------------------------------
