@@ -167,7 +167,7 @@ def forecasts(runs: Sequence[Look], more: int) -> tuple[float, float]:
             if np.isnan(now) or np.isnan(run.changed[at]):
                 continue
             shown = Estimate(now, run.low[at], run.high[at], "drawn", int(run.judged[at]), "targets")
-            found = forecast(Change(n, n // 2, run.changed[at], run.improved[at], 100), shown, more=more)
+            found = forecast(Change(n, n // 2, run.changed[at], run.improved[at], 100), estimate=shown, more=more)
             assert found is not None
             came = float(np.interp(n + more, run.labels, run.accuracy)) - run.accuracy[at]
             right.append(found.low <= came <= found.high)

@@ -211,7 +211,7 @@ class Learner:
 
         It rests on what the last half of the labels changed (see `askwell.estimate.stopping`).
         """
-        return forecast(self._change(), self.estimate(), more=more)
+        return forecast(self._change(), estimate=self.estimate(), more=more)
 
     def labels_needed(self, accuracy: float) -> tuple[int | None, int | None]:
         """(at least, about) how many more labels it takes until this accuracy; None: more than can be foreseen."""

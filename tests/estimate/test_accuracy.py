@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from askwell.acquire import Strategy
 from askwell.data.pool import as_pool
-from askwell.estimate.accuracy import cross_validated, drawn, estimate, stratified_folds, wilson
+from askwell.estimate.accuracy import _kappa, cross_validated, drawn, estimate, stratified_folds, wilson
 from askwell.models.linear import LinearModel
 from askwell.seeds import rng_for
 from askwell.targets import as_targets
@@ -198,6 +198,7 @@ def test_the_estimate_is_the_share_of_right_predictions_with_wilsons_interval():
     assert sum(each.labels for each in found.classes.values()) == 40
     assert found.balanced_accuracy.value == pytest.approx(np.mean([each.value for each in found.classes.values()]))
     assert found.balanced_accuracy.low < found.balanced_accuracy.value < found.balanced_accuracy.high
+    assert 0.5 < found.kappa < 1
     assert 0 <= found.log_loss.low < found.log_loss.value < found.log_loss.high
     assert found.body()["about"] == "on inputs like the pool, from 40 questions drawn from it at random"
 
@@ -246,3 +247,15 @@ def test_without_drawn_questions_it_is_cross_validation_and_says_so():
     assert "lower bound" in str(found)
     assert estimate(strategy_of(X), {0: "a", 1: "a"}) is None
     assert estimate(strategy_of(X), {}) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kappa_is_scikit_learns(seed):
+    from sklearn.metrics import cohen_kappa_score
+
+    rng = rng_for(seed, 0, "kappa")
+    predicted, codes, weights = rng.integers(3, size=30), rng.integers(4, size=30), rng.random(30)
+    assert _kappa(predicted, codes, weights) == pytest.approx(
+        cohen_kappa_score(predicted, codes, sample_weight=weights)
+    )
+    assert _kappa(np.zeros(3, int), np.zeros(3, int), np.ones(3)) is None

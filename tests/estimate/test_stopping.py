@@ -90,7 +90,7 @@ def test_without_an_earlier_model_nothing_is_known():
 
 @given(st.integers(2, 5000), st.floats(0, 1), st.integers(1, 10_000), st.none() | st.floats(0, 1).map(estimate_of))
 def test_nothing_impossible_is_forecast(n, changed, more, estimate):
-    found = forecast(Change(n, n // 2, changed, changed / 2, 100), estimate, more=more)
+    found = forecast(Change(n, n // 2, changed, changed / 2, 100), estimate=estimate, more=more)
     assert found.low <= found.gain <= found.high
     now = None if estimate is None else estimate.value
     if now is not None:

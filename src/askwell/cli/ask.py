@@ -97,7 +97,7 @@ def _as_lines(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str
 def _as_table(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str]:
     rows = [("item", "score", "shown")]
     for task in tasks:
-        score = "" if task.score is None else f"{task.score:.4f}"
+        score = "-" if task.score is None else f"{task.score:.4f}"  # drawn, or there is no model yet
         rows.append((_printable(task.item), score, _excerpt(project, task.item)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:2]
     for item, score, shown in rows if tasks else ():

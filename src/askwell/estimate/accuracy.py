@@ -171,11 +171,11 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> Interval:
 
 
 def _kappa(predicted: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> float | None:
-    if len({*predicted.tolist(), *codes.tolist()}) < 2:
-        return None
-    from sklearn.metrics import cohen_kappa_score
-
-    return float(cohen_kappa_score(predicted, codes, sample_weight=weights))
+    """Cohen's kappa; None where chance alone would always agree."""
+    both = np.zeros((max(predicted.max(), codes.max()) + 1,) * 2)
+    np.add.at(both, (predicted, codes), weights / weights.sum())
+    chance = float(both.sum(axis=0) @ both.sum(axis=1))
+    return None if chance > 1 - 1e-12 else float((np.trace(both) - chance) / (1 - chance))
 
 
 def _balanced(classes: Collection[Interval]) -> Interval:

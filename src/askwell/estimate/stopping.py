@@ -130,7 +130,7 @@ def outlook(
     if now is not None and now.improved <= WORTH and len(earlier) >= EARLIEST:
         before = change(latest.strategy.round(earlier), earlier)
     said = advice(now, before, agreement=agreement, kappa=None if estimate is None else estimate.kappa)
-    return Outlook(now, forecast(now, estimate, more=more), said)
+    return Outlook(now, forecast(now, estimate=estimate, more=more), said)
 
 
 def change(latest: Round, labels: Mapping[int, Any]) -> Change | None:
@@ -150,7 +150,7 @@ def change(latest: Round, labels: Mapping[int, Any]) -> Change | None:
     return Change(len(labels), half, changed, improved, int(effective_size(weights)))
 
 
-def forecast(last: Change | None, estimate: Estimate | None = None, *, more: int = MORE) -> Forecast | None:
+def forecast(last: Change | None, *, estimate: Estimate | None = None, more: int = MORE) -> Forecast | None:
     """What `more` labels are expected to bring on the targets; None while nothing is known of a change.
 
     With n labels, of which the last half changed a share c of the predictions, `more` labels are s = log2(1 + more / n)
