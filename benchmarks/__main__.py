@@ -15,7 +15,6 @@ COMPARISONS = (
     "models",
     "posterior",
     "scale",
-    "stopping",
 )  # no speed, no goals: tables of the manual, made by name only
 SPEED = [name for name in NAMES if name not in COMPARISONS]
 START, END = "<!-- measured -->", "<!-- /measured -->"

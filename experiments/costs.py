@@ -46,7 +46,9 @@ def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
     began = time.perf_counter()
     name, model = job.setting.split(", ")
     (x, y), test = _split(name, job.seed)
-    learner = askwell.Learner(_model(model), x, batch="top", classes=(0, 1), seed=job.seed, **_asked_by(job.score))
+    learner = askwell.Learner(
+        _model(model), x, batch="top", classes=(0, 1), seed=job.seed, evaluation=0, **_asked_by(job.score)
+    )
     first = np.concatenate([np.flatnonzero(y == label)[:2] for label in (0, 1)]).tolist()
     learner.tell(first, y[first].tolist())
     curve = [losses(mean_predict(learner.posterior, test[0]), test[1])]

@@ -164,6 +164,7 @@ def _now(problem: Problem, model: Any, choice: Choice, known: Sequence[int], see
         batch=choice.batch,
         classes=problem.classes,
         seed=seed,
+        evaluation=0,
     )
     learner.tell(list(known), [int(problem.y[item]) for item in known])
     return _Now(learner, rest)

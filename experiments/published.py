@@ -113,7 +113,7 @@ def _svm_curve(split: Split, score: str, seed: int) -> Iterator[tuple[int, float
 
 def _curve(split: Split, model: str, score: str, seed: int) -> Iterator[tuple[int, float]]:
     """(labels, accuracy) after each step of one of our models."""
-    learner = askwell.Learner(_model(model), split.x, score=score, batch="top", classes=(0, 1), seed=seed)
+    learner = askwell.Learner(_model(model), split.x, score=score, batch="top", classes=(0, 1), seed=seed, evaluation=0)
     learner.tell(range(INITIAL), split.y[:INITIAL].tolist())
     labels = INITIAL
     while labels < len(split.y):

@@ -36,6 +36,7 @@ FIGURES = {
     "start": "start:FIGURE",
     "published": "published:FIGURE",
     "costs": "costs:FIGURE",
+    "honest": "honest:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 

@@ -46,7 +46,13 @@ def _curve(cell: Cell, model: str, start: str, seed: int, budget: int) -> tuple[
     """Accuracy after each label, and the number of labels after which each class had been seen (`budget` if never)."""
     known_to_learner = range(cell.classes) if start == "learner" else None
     learner = askwell.Learner(
-        model_named(model, cell), cell.x, targets=cell.targets, batch="top", classes=known_to_learner, seed=seed
+        model_named(model, cell),
+        cell.x,
+        targets=cell.targets,
+        batch="top",
+        classes=known_to_learner,
+        seed=seed,
+        evaluation=0,
     )
     pool, rng = as_pool(cell.x), rng_for(seed, 0, start)
     first = _first(start.split(",")[0], pool, cell.targets, rng)

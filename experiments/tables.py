@@ -64,6 +64,7 @@ class Cell(NamedTuple):
     classes: int
     initial: int
     targets: np.ndarray | None
+    labels: np.ndarray | None  # of the targets
     test: tuple[np.ndarray, np.ndarray]
 
 
@@ -96,7 +97,8 @@ def cell_of(name: str, kind: str, seed: int) -> Cell:
 
     tested = others[few : few + TEST]
     targets = None if kind == "matched" else scaled(others[:few])
-    return Cell(scaled(kept), y[kept], c, len(initial), targets, (scaled(tested), y[tested]))
+    named = None if kind == "matched" else y[others[:few]]
+    return Cell(scaled(kept), y[kept], c, len(initial), targets, named, (scaled(tested), y[tested]))
 
 
 def run(job: Job, terms: Terms, past: Sequence[Row]) -> Iterator[Row]:
@@ -149,6 +151,7 @@ def _curve(cell: Cell, model: str, score: Any, seed: int, asks: int) -> Iterator
         score=score,
         classes=range(cell.classes),
         seed=seed,
+        evaluation=0,
     )
     learner.tell(range(cell.initial), cell.y[: cell.initial].tolist())
     x, y = cell.test

@@ -475,8 +475,11 @@ class ByNamePosterior:
 @pytest.mark.parametrize("engine", [None, "local:2"])
 def test_a_dict_of_arrays_is_a_pool(x, engine):
     parts = {"ids": x[:, :1], "mask": x[:, 1:]}
-    whole = Learner(LightModel(), x, targets=x[:20], seed=3)
-    named = Learner(ByName(), parts, targets={name: part[:20] for name, part in parts.items()}, seed=3, engine=engine)
+    options = {"seed": 3, "evaluation": 0}  # inputs that are no vectors are drawn from the pool
+    whole = Learner(LightModel(), x, targets=x[:20], **options)
+    named = Learner(
+        ByName(), parts, targets={name: part[:20] for name, part in parts.items()}, engine=engine, **options
+    )
     for learner in (whole, named):
         learner.tell([0, 1, 2, 3, 4, 5], truth(x)[:6])
     assert named.ask(3) == whole.ask(3)

@@ -11,13 +11,14 @@ What comes out follows from labels and seed alone, not from the order in which p
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, final
+from functools import cached_property, partial
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from askwell.acquisition import Weighted, open_weights, weighted
 from askwell.arrays import take
+from askwell.checks import share
 from askwell.data.pool import Pool
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.information.draws import signal
@@ -27,12 +28,22 @@ from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.scoring.items import HEAD
 from askwell.seeds import rng_for
 from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
-from askwell.targets import Sample, Targets, given_inputs
+from askwell.targets import Drawn, Sample, Targets, draw, given_inputs, is_turn
 
-__all__ = ["Explanation", "Round", "Strategy", "classes_of", "first_questions", "is_start"]
+__all__ = [
+    "Explanation",
+    "Round",
+    "Selected",
+    "Strategy",
+    "classes_of",
+    "first_questions",
+    "is_start",
+    "usual_evaluation",
+]
 
 SOME = 500  # candidates that the signal is judged by
 FIRST, FIRST_ROWS = 30, 1000  # first questions that are typical inputs, of so many that are looked at
+EVALUATION = 0.2  # of the questions are drawn with the default score, unless something else is said
 FIRST_EACH = 3  # first questions for each class: then classes that nobody has seen are no longer waited for
 
 
@@ -69,6 +80,14 @@ class Explanation:
         return "\n".join(lines)
 
 
+class Selected(NamedTuple):
+    """An item to ask about: chosen for its score, or drawn with a known probability to evaluate the model."""
+
+    position: int  # in the pool
+    score: float | None = None  # nats; None: there is no model yet, or it was drawn
+    probability: float | None = None  # of the item at each draw; None: it was chosen
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Strategy:
@@ -77,6 +96,8 @@ class Strategy:
     Without `classes` they are those of the labels; with them, questions begin by looking for each (see `is_start`).
     Several questions are chosen jointly for auto and EPIG, unless another `batch` is named, else by score alone. With
     `cost [n]`, what an item's label costs, items are ranked by score per cost. `class_weights` are costs of errors.
+    `evaluation` is the share of the questions that are not chosen but drawn, so that the model can be judged by them:
+    see `askwell.targets.drawing` and `askwell.estimate`. The model learns from all answers.
 
     >>> from askwell.data.pool import as_pool
     >>> from askwell.models.linear import LinearModel
@@ -100,6 +121,10 @@ class Strategy:
     cost: np.ndarray | None = None
     seed: int = 0
     engine: Any = None
+    evaluation: float = 0.0
+
+    def __post_init__(self) -> None:
+        share("evaluation", self.evaluation, most=0.5)
 
     @property
     def selection(self) -> Any:
@@ -119,9 +144,40 @@ class Strategy:
             return None
         return first_questions(self.pool, self.targets, [*labels], rng=self.rng("first", labels))
 
+    @cached_property
+    def drawn(self) -> Drawn | None:
+        """The items that evaluate the model, in the order drawn; None where no questions are."""
+        return draw(self.pool, self.targets, seed=self.seed) if self.evaluation else None
+
+    def questions(
+        self, chosen: Iterable[tuple[int, float | None]], *, asked: Collection[int], skipped: Collection[int] = ()
+    ) -> Iterator[Selected]:
+        """The `chosen` (position, score) and, in their turn, drawn ones between them.
+
+        `asked` are the positions with labels or waiting for them; `skipped` ones are not drawn.
+        """
+        if self.drawn is None:
+            yield from (Selected(*each) for each in chosen)
+            return
+        taken, waiting = {*asked}, iter(chosen)
+        order = [each for each in dict.fromkeys(self.drawn.positions.tolist()) if each not in skipped]
+        head = 0  # of the order: all of these are taken
+        while True:
+            while head < len(order) and order[head] in taken:
+                head += 1
+            if head < len(order) and is_turn(len(taken), head, share=self.evaluation):
+                question = Selected(order[head], None, self.drawn.probability(order[head]))
+            else:
+                following = next((each for each in waiting if each[0] not in taken), None)
+                if following is None:
+                    return
+                question = Selected(*following)
+            taken.add(question.position)
+            yield question
+
     def round(self, labels: Mapping[int, Any]) -> "Round":
         """Fit the model to the labels, position -> label, and draw the targets of this step."""
-        posterior = self.fit(labels, self.rng("fit", labels))
+        posterior = self.fit(self._choosing(labels), self.rng("fit", labels))
         sample = self.targets.sample(
             self.pool,
             lambda x: predicted(posterior, x),
@@ -133,7 +189,19 @@ class Strategy:
         rng = partial(rng_for, self.seed, len(labels))
         search = Search(posterior, self.pool, sample.x, sample.weights, np.flatnonzero(self.free(labels)), rng)
         score = weighted(self.score, self.class_weights, posterior.classes)
-        return Round(self, posterior, sample, search, score, len(labels), {})
+        return Round(self, labels, sample, search, score, {})
+
+    def _choosing(self, labels: Mapping[int, Any]) -> Mapping[int, Any]:
+        """The labels that questions are chosen by: without the drawn ones, where they are drawn from the pool itself.
+
+        Questions that are chosen in the knowledge of an item's label keep away from it, so that a model without the
+        item has a hole there, and predicts it worse than it does others.
+        """
+        if self.drawn is None or self.drawn.of != "pool":
+            return labels
+        sample = self.drawn.sample(labels)
+        rest = {position: label for position, label in labels.items() if position not in sample}
+        return rest if len(classes_of(rest.values())) > 1 else labels
 
     def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
         """The posterior given labels: by position, so that the order in which people answered changes nothing."""
@@ -156,12 +224,18 @@ class Round:
     """What follows from a set of labels: a posterior, the targets of this step, and scores, made when asked for."""
 
     strategy: Strategy
-    posterior: Posterior
+    labels: Mapping[int, Any]  # position -> label
     sample: Sample
-    search: Search
+    search: Search  # by the posterior that chooses
     score: Any  # of the strategy, with the costs of errors in it
-    labels: int
     ranked: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores: what was computed so far
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is believed after all the labels."""
+        if self.strategy._choosing(self.labels) is self.labels:
+            return self.search.posterior
+        return self.strategy.fit(self.labels, self.strategy.rng("fit", self.labels))
 
     def choose(
         self, size: int, *, free: np.ndarray | None = None, pending: Sequence[int] = ()
@@ -189,7 +263,7 @@ class Round:
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
         )
-        rng = rng_for(self.strategy.seed, self.labels + len(pending), "batch")
+        rng = rng_for(self.strategy.seed, len(self.labels) + len(pending), "batch")
         chosen = select(batch, candidates, size, rng=rng)
         return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
 
@@ -214,7 +288,7 @@ class Round:
     def explain(self, position: int, *, label: Any, size: int) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.search.predict([position]), self.search.target_probs
-        weights, classes = self.search.weights, self.posterior.classes
+        weights, classes = self.search.weights, self.search.posterior.classes
         class_weights = self.strategy.class_weights
         costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
         pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)[0]
@@ -268,6 +342,15 @@ class Round:
 
     def _features(self, positions: np.ndarray) -> np.ndarray | None:
         return as_vectors(self.search.items.take(positions)) if len(positions) else None
+
+
+def usual_evaluation(score: Any) -> float:
+    """The share of drawn questions where none is given: with a score that was named all questions are chosen by it.
+
+    >>> usual_evaluation("auto"), usual_evaluation("epig")
+    (0.2, 0.0)
+    """
+    return EVALUATION if score == "auto" else 0.0
 
 
 def classes_of(labels: Iterable[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["count", "fingerprint", "write_file"]
+__all__ = ["count", "fingerprint", "share", "write_file"]
 
 
 def count(name: str, value: Any, *, least: int = 1, also: str = "") -> int:
@@ -23,6 +23,20 @@ def count(name: str, value: Any, *, least: int = 1, also: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number from {least}{also}, but it is {value!r}.")
     return int(value)
+
+
+def share(name: str, value: Any, *, most: float = 1.0) -> float:
+    """`value` as a float, if it is a number from 0 to `most`.
+
+    >>> share("evaluation", 0.2, most=0.5)
+    0.2
+    >>> share("evaluation", 20, most=0.5)
+    Traceback (most recent call last):
+    ValueError: evaluation must be a share from 0 to 0.5, but it is 20. One in five is 0.2.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= most:
+        raise ValueError(f"{name} must be a share from 0 to {most:g}, but it is {value!r}. One in five is 0.2.")
+    return float(value)
 
 
 def fingerprint(parts: Iterable[Any]) -> str:

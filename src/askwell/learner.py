@@ -4,17 +4,30 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Explanation, Round, Strategy, classes_of
+from askwell.acquire import Explanation, Round, Selected, Strategy, classes_of, usual_evaluation
 from askwell.acquisition import ScoreName, as_score, checked_class_weights
 from askwell.arrays import plain, spans
 from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
+from askwell.estimate.accuracy import Estimate, estimate
+from askwell.estimate.stopping import (
+    MORE,
+    Advice,
+    Change,
+    Forecast,
+    advice,
+    change,
+    forecast,
+    labels_needed,
+    outlook,
+)
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
 from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
@@ -45,6 +58,9 @@ class Learner:
     `askwell.selection` or a function; by default several questions are chosen jointly for auto and EPIG, else by score
     alone. `class_weights` maps classes to what a wrong prediction of them costs, 1 where nothing is said: questions are
     then chosen for the weighted log loss (see `askwell.epig`); the model and what it predicts stay as they are.
+    `evaluation` is the share of the questions that are drawn at random from the targets instead of chosen: the model
+    learns from them too, and `estimate` says how good it is on the targets. By default it is 0.2 with the default
+    score, and 0 with a score that is named.
     `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
     the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
 
@@ -75,6 +91,7 @@ class Learner:
         run: str = "main",
         engine: Any = None,
         class_weights: Mapping[Any, float] | None = None,
+        evaluation: float | None = None,
     ) -> None:
         as_score(score), as_batch(batch or "top")  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
@@ -90,6 +107,7 @@ class Learner:
             else checked_class_weights(class_weights, score=score, classes=self._classes),
             seed=seed,
             engine=None if engine is None else as_engine(engine),
+            evaluation=usual_evaluation(score) if evaluation is None else evaluation,
         )
         check_classifies(self._strategy.model)
         self._pool = self._strategy.pool
@@ -118,12 +136,15 @@ class Learner:
         def questions(state: State) -> list[QuestionAsked]:
             held = [item for item, question in state.pending.items() if self._is_ours(question)][:size]
             chosen = self._choose(state, size - len(held), heard)
-            asked[:] = [self._id(item) for item in held] + [self._pool.ids[position] for position, _ in chosen]
+            asked[:] = [self._id(item) for item in held] + [self._pool.ids[each.position] for each in chosen]
             return [
                 QuestionAsked(item, self._name, state.pending[item].score, again=True)
                 for item in held
                 if state.pending[item].session != self._name
-            ] + [QuestionAsked(text_of(self._pool.ids[position]), self._name, score) for position, score in chosen]
+            ] + [
+                QuestionAsked(text_of(self._pool.ids[each.position]), self._name, each.score, False, each.probability)
+                for each in chosen
+            ]
 
         self._session.change(questions)
         for message in heard:
@@ -172,6 +193,36 @@ class Learner:
         position = self._pool.position(item)
         label = self._labels.get(text_of(self._pool.ids[position]))
         return self._round.explain(position, label=label, size=size)
+
+    def estimate(self) -> Estimate | None:
+        """How good the model is on the targets, with a 95 % interval; None while there are too few labels to tell.
+
+        With `evaluation=0.2` a fifth of the questions is drawn from the targets at random, and each of these is
+        predicted by a model that did not learn from it. Without, or while there are fewer than five, it is
+        cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
+        bound.
+        """
+        labels = self._known()
+        skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
+        return estimate(self._strategy, labels, skipped=skipped - {*labels})
+
+    def forecast(self, more: int = MORE) -> Forecast | None:
+        """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.
+
+        It rests on what the last half of the labels changed (see `askwell.estimate.stopping`).
+        """
+        return forecast(self._change(), self.estimate(), more=more)
+
+    def labels_needed(self, accuracy: float) -> tuple[int | None, int | None]:
+        """(at least, about) how many more labels it takes until this accuracy; None: more than can be foreseen."""
+        return labels_needed(self._change(), self.estimate(), accuracy)
+
+    def advice(self) -> Advice:
+        """Whether to stop labelling, by which rule, and why."""
+        labels = self._known()
+        if len(classes_of(labels.values())) < 2:
+            return advice(None, None)
+        return outlook(self._round, labels).advice
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""
@@ -253,18 +304,20 @@ class Learner:
         """Whether a question was asked by this learner, or before it was opened: by one that may be gone."""
         return question.session in (self._name, NOBODY) or question.seq <= self._opened
 
-    def _choose(self, state: State, size: int, heard: list[str]) -> list[tuple[int, float | None]]:
-        """(position, score) of new questions: neither labelled, nor pending, nor skipped; warnings go to `heard`."""
+    def _choose(self, state: State, size: int, heard: list[str]) -> list[Selected]:
+        """New questions, of items neither labelled, nor pending, nor skipped; warnings go to `heard`."""
         labels, pending = self._by_position(state.latest_labels), [self._position(item) for item in state.pending]
-        free = self._strategy.free(labels, pending, [self._position(item) for item in state.skips])
+        skipped = [self._position(item) for item in state.skips]
+        free = self._strategy.free(labels, pending, skipped)
         size = min(size, int(free.sum()))
         if size <= 0:
             return []
+        mixed = partial(self._strategy.questions, asked=[*labels, *pending], skipped=skipped)
         first = self._strategy.first(labels)
         if first is not None:
-            return [(position, None) for position in islice((each for each in first if free[each]), size)]
+            return [*islice(mixed((each, None) for each in first if free[each]), size)]
         now = self._knowledge(state)
-        chosen = now.choose(size, free=free, pending=pending)
+        chosen = [*islice(mixed(now.choose(size, free=free, pending=pending)), size)]
         flat = now.flat_warning() if self._look_flat else None
         if flat is not None:
             self._look_flat = False
@@ -299,6 +352,14 @@ class Learner:
         if position is None:
             position = self._positions[item] = self._pool.position(id_of(item))
         return position
+
+    def _change(self) -> Change | None:
+        labels = self._known()
+        return change(self._round, labels) if len(classes_of(labels.values())) > 1 else None
+
+    def _known(self) -> dict[int, Any]:
+        """Position -> label, in the order in which they were told."""
+        return self._by_position(self._labels)
 
     def _by_position(self, labels: Mapping[str, Any]) -> dict[int, Any]:
         return {self._position(item): label for item, label in labels.items()}

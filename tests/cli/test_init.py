@@ -23,7 +23,7 @@ def test_init_says_what_it_found_and_what_to_do(place, truth):
 def test_all_options_arrive(place, truth):
     (place / "card.html").write_text("{{ text }}")
     options = {
-        "class-prior": "ham=0.75,spam=0.25", "features": "text", "model": "forest", "score": "bald", "held-out": 0.1,
+        "class-prior": "ham=0.75,spam=0.25", "features": "text", "model": "forest", "score": "bald", "evaluation": 0.1,
         "labels-per-item": 2, "seed": 3, "run": "mails", "store": "sqlite:///other.db", "label": "truth",
         "template": "card.html", "delimiter": ",", "encoding": "utf-8", "kind": "text",
     }  # fmt: skip
@@ -33,7 +33,7 @@ def test_all_options_arrive(place, truth):
         wanted = project.settings
         assert wanted.class_prior == {"ham": 0.75, "spam": 0.25}
         assert (wanted.features, wanted.model, wanted.score) == (("text",), "forest", "bald")
-        assert (wanted.held_out, wanted.labels_per_item, wanted.seed, wanted.run) == (0.1, 2, 3, "mails")
+        assert (wanted.evaluation, wanted.labels_per_item, wanted.seed, wanted.run) == (0.1, 2, 3, "mails")
         assert (wanted.label, wanted.template, wanted.kind) == ("truth", "card.html", "text")
         assert project.template() == (place / "p" / "card.html").read_text() == "{{ text }}"
         assert (place / "p" / "other.db").exists()

@@ -1,14 +1,22 @@
 """Intervals that cover, folds that are fair, labels that are judged by models that have not seen them."""
 
+from dataclasses import dataclass, replace
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from light_model import LightModel
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from askwell.estimate.accuracy import cross_validated, held_out, judging_order, stratified_folds, wilson
+from askwell.acquire import Strategy
+from askwell.data.pool import as_pool
+from askwell.estimate.accuracy import cross_validated, drawn, estimate, stratified_folds, wilson
+from askwell.models.linear import LinearModel
 from askwell.seeds import rng_for
+from askwell.targets import as_targets
 
 # ---- Wilson's interval ---------------------------------------------------------------------------------------------
 
@@ -94,7 +102,7 @@ def judged(y, model=None):
 def test_no_label_is_judged_by_who_has_learnt_it():
     found = judged(["a"] * 30 + ["b"] * 10)
     assert found.value == 0.25  # by heart it would be 1
-    assert (found.how, found.judged, found.metric) == ("cross-validated", 40, "accuracy")
+    assert (found.how, found.labels, found.metric) == ("cross-validated", 40, "accuracy")
     assert (found.low, found.high) == wilson(10, 40)
 
 
@@ -128,30 +136,113 @@ def test_labels_that_are_pure_noise_are_found_out():
     assert sure.low > 0.8
 
 
-# ---- judging -------------------------------------------------------------------------------------------------------
+# ---- questions that were drawn ---------------------------------------------------------------------------------------
 
 
-def test_held_out_counts_what_is_right():
-    x = np.arange(20.0)[:, None]
-    posterior = Recall(dict.fromkeys(range(5), "a"))
-    found = held_out(posterior, x, ["a"] * 10 + ["b"] * 10)
-    assert (found.value, found.how, found.judged) == (0.75, "held-out", 20)
-    assert (found.low, found.high) == wilson(15, 20)
-    assert held_out(posterior, x[:9], ["a"] * 9) is None
-    assert found.body() == {
-        "metric": "accuracy", "value": 0.75, "low": found.low, "high": found.high, "how": "held-out", "judged": 20
-    }  # fmt: skip
+@dataclass(frozen=True)
+class Nearest:
+    """Says what the nearest labelled input is; of an input that it learnt from itself it is always right."""
+
+    def fit(self, x, y, *, rng):
+        classes = tuple(sorted({*y}))
+        return Recalled(classes, np.asarray(x, float), [classes.index(label) for label in y])
 
 
-def test_judges_are_a_random_share_that_stays():
-    judges = judging_order(5000, 0.1, seed=1)
-    assert abs(len(judges) - 500) < 5 * np.sqrt(450)
-    assert abs(np.mean(judges) - 2500) < 5 * 5000 / np.sqrt(12 * 500)
-    assert abs(np.corrcoef(np.arange(len(judges)), judges)[0, 1]) < 0.2  # in no order
-    grown = judging_order(6000, 0.1, seed=1)
-    assert [item for item in grown if item < 5000] == judges.tolist()
-    assert set(judges) != set(judging_order(5000, 0.1, seed=2))
-    assert set(judges) < set(judging_order(5000, 0.2, seed=1))
-    assert len(judging_order(50, 0.0, seed=0)) == 0
-    with pytest.raises(ValueError, match=r"share must be from 0 to 0.5.*0\.1"):
-        judging_order(50, 10, seed=0)
+@dataclass(frozen=True)
+class Recalled:
+    classes: tuple
+    x: np.ndarray
+    codes: list
+
+    def predict(self, x):
+        nearest = np.abs(np.asarray(x, float)[:, None, 0] - self.x[:, 0]).argmin(axis=1)
+        return np.eye(len(self.classes))[np.array(self.codes)[nearest]][:, None]
+
+
+def strategy_of(x, *, targets=None, share=0.2, model=None, classes=None, seed=0):
+    pool, aim = as_pool(x), as_targets(targets)
+    return Strategy(model or Nearest(), pool, aim, evaluation=share, classes=classes, seed=seed)
+
+
+X = np.arange(60.0)[:, None]
+Y = dict(enumerate("ab" * 30))
+
+
+def test_an_item_is_predicted_by_models_that_have_not_seen_it():
+    """Neighbours always differ: who has not seen an item, but one beside it, is wrong; who has seen it is right."""
+    found = drawn(strategy_of(X), Y)
+    assert (found.labels, found.how, found.of) == (60, "drawn", "pool")
+    assert found.value < 0.1
+
+
+def test_only_the_head_of_the_order_counts():
+    strategy = strategy_of(X, model=LightModel())
+    order = strategy.drawn.positions.tolist()
+    labels = {each: Y[each] for each in [*order[:8], *order[9:40]]}
+    found = drawn(strategy, labels)
+    assert found.labels == 8
+    assert drawn(strategy, {each: Y[each] for each in order[:4]}) is None
+    assert drawn(strategy, labels, skipped={order[8]}).labels == 39
+    assert drawn(strategy_of(X, share=0.0), labels) is None
+
+
+def test_the_estimate_is_the_share_of_right_predictions_with_wilsons_interval():
+    x = rng_for(3, 0, "estimates").normal(size=(200, 1))
+    strategy = strategy_of(x, model=LinearModel(draws=50))
+    labels = {int(each): "up" if x[each, 0] > 0 else "down" for each in strategy.drawn.positions[:40]}
+    labels[next(iter(labels))] = "up" if x[next(iter(labels)), 0] < 0 else "down"
+    found = estimate(strategy, labels)
+    assert (found.low, found.high) == pytest.approx(wilson(found.value * 40, 40))
+    assert 0.8 < found.value < 1
+    assert {*found.classes} == {"down", "up"}
+    assert sum(each.labels for each in found.classes.values()) == 40
+    assert found.balanced_accuracy.value == pytest.approx(np.mean([each.value for each in found.classes.values()]))
+    assert found.balanced_accuracy.low < found.balanced_accuracy.value < found.balanced_accuracy.high
+    assert 0 <= found.log_loss.low < found.log_loss.value < found.log_loss.high
+    assert found.body()["about"] == "on inputs like the pool, from 40 questions drawn from it at random"
+
+
+def test_an_item_that_stands_for_many_targets_counts_as_often_and_widens_the_interval():
+    x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0]])
+    targets = np.array([[0.1]] * 8 + [[each + 0.1] for each in range(1, 8)])
+    strategy = strategy_of(x, targets=targets)
+    labels = dict.fromkeys(range(8), "a") | {0: "b", 1: "b"}
+    found = drawn(strategy, labels)
+    # Alone against its nearest neighbour: 0 is called b by 1, 1 by 0; 2 is nearest to 1, called b, wrong.
+    assert (found.of, found.labels) == ("nearest", 8)
+    assert 0.5 < found.value < 1
+    n = 15**2 / (8**2 + 7)
+    assert (found.low, found.high) == pytest.approx(wilson(found.value * n, n))
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4])
+def test_it_is_unbiased_whatever_is_chosen_besides(share):
+    """Chosen items lie where the model is wrong; the estimate of 60 seeds is the accuracy on all items all the same."""
+    gaps, crossed, fresh = [], [], rng_for(0, 0, "fresh").normal(size=(2000, 2))
+    for seed in range(60):
+        rng = rng_for(seed, 0, "unbiased")
+        x = rng.normal(size=(400, 2))
+        y = np.where((x[:, 0] > 0) ^ (rng.random(400) < np.where(np.abs(x[:, 0]) < 0.5, 0.3, 0.02)), "up", "down")
+        strategy = strategy_of(x, share=share, model=LightModel(), classes=["down", "up"], seed=seed)
+        hardest = ((int(each), 1.0) for each in np.argsort(np.abs(x[:, 0])))
+        asked = [each.position for each in islice(strategy.questions(hardest, asked=[]), 60)]
+        labels = {each: str(y[each]) for each in asked}
+        posterior = strategy.fit(labels, strategy.rng("fit", labels))
+        up = np.array(posterior.classes)[posterior.predict(fresh).mean(axis=1).argmax(axis=1)] == "up"
+        flipped = np.where(np.abs(fresh[:, 0]) < 0.5, 0.3, 0.02)
+        right = np.where(up == (fresh[:, 0] > 0), 1 - flipped, flipped)  # its expectation
+        found = drawn(strategy, labels)
+        assert found.labels >= 60 * share
+        gaps.append(found.value - right.mean())
+        crossed.append(estimate(replace(strategy, evaluation=0.0), labels).value - right.mean())
+    assert abs(np.mean(gaps)) < 0.03
+    assert np.mean(crossed) < -0.08  # cross-validation on chosen items says too little
+
+
+def test_without_drawn_questions_it_is_cross_validation_and_says_so():
+    labels = {each: Y[each] for each in range(40)}
+    found = estimate(strategy_of(X, share=0.0, model=LightModel()), labels)
+    assert (found.how, found.of, found.labels) == ("cross-validated", "chosen", 40)
+    assert "lower bound" in str(found)
+    assert estimate(strategy_of(X), {0: "a", 1: "a"}) is None
+    assert estimate(strategy_of(X), {}) is None

@@ -11,14 +11,13 @@ import askwell
 from askwell.acquire import Strategy
 from askwell.acquisition import weighted
 from askwell.data.pool import as_pool
-from askwell.estimate.accuracy import judging_order
 from askwell.estimate.stopping import RULE
 from askwell.models.linear import LinearModel
 from askwell.project import init_project, open_project
 from askwell.project.rounds import plan_round, project_warnings, train_round
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
-from askwell.targets import class_prior, given
+from askwell.targets import as_targets, class_prior, draw, given
 
 X = rng_for(8, 0, "rounds").normal(size=(80, 3)).round(4)
 Y = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
@@ -74,6 +73,7 @@ def project(tmp_path):
             "model": "mine:quick",
             "seed": 5,
             "batch": 3,
+            "evaluation": 0.0,
             **given,
             **others,
         }
@@ -119,7 +119,7 @@ def test_a_round_with_labels(project):
     train_round(found)
     body, queue = recorded(found)
     assert (body["labels"], body["changes"], body["model"]) == (40, 40, "mine:quick")
-    assert (body["estimate"]["how"], body["estimate"]["judged"]) == ("cross-validated", 40)
+    assert (body["estimate"]["how"], body["estimate"]["labels"]) == ("cross-validated", 40)
     assert body["estimate"]["low"] < body["estimate"]["value"] <= body["estimate"]["high"]
     assert body["estimate"]["value"] > 0.7
     assert body["gain"] > 0
@@ -127,7 +127,7 @@ def test_a_round_with_labels(project):
     assert body["signal"] > 1
     assert body["seconds"] > 0
     assert body["advice"]["rule"] == RULE
-    ids = [json.loads(item) for item, _, _ in queue["items"]]
+    ids = [json.loads(item) for item, *_ in queue["items"]]
     assert sorted(ids) == sorted(f"p{place}" for place in range(40, 80))
     _, score, why = queue["items"][0]
     assert score > 0
@@ -142,13 +142,14 @@ def test_without_targets_an_item_is_no_reason_for_itself(tmp_path):
     """Newcomer: the first reason was the item itself, since the targets are drawn from the pool."""
     x = rng_for(3, 0, "reasons").normal(size=(60, 2))
     np.save(tmp_path / "pool.npy", x)
-    with init_project(tmp_path / "p", pool=tmp_path / "pool.npy", classes=["up", "down"], model="linear") as found:
+    options = {"classes": ["up", "down"], "model": "linear", "evaluation": 0}
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.npy", **options) as found:
         for place in range(12):
             label = "up" if x[place, 0] > 0 else "down"
             found.session().answer("ada", found.items.ids[place], label, key=f"k{place}")
         train_round(found)
         _, queue = recorded(found)
-    said = [(item, [target for target, _ in why]) for item, _, why in queue["items"] if why]
+    said = [(item, [target for target, _ in why]) for item, _, why, *_ in queue["items"] if why]
     assert len(said) == 30
     assert all(item not in targets and len(targets) == 5 for item, targets in said)
 
@@ -188,24 +189,30 @@ def test_what_most_people_say_is_learnt_and_who_is_missing_is_asked(project):
     label(found, range(10, 14), who="cy", flipped=True)
     train_round(found)
     body, queue = recorded(found)
-    ids = [json.loads(item) for item, _, _ in queue["items"]]
+    ids = [json.loads(item) for item, *_ in queue["items"]]
     assert ids[:10] == [f"p{place}" for place in range(10, 20)]  # 10-13 disagree, 14-19 have one label
     assert not set(ids) & {f"p{place}" for place in range(10)}
     assert body["labels"] == 20
 
 
-def test_a_share_is_asked_for_judging_only(project):
-    found = project(held_out=0.3)
-    judges = judging_order(80, 0.3, seed=5).tolist()
-    assert len(judges) >= 12
-    label(found, judges[:12])
-    label(found, [place for place in range(80) if place not in judges][:28])
+def test_a_share_is_drawn_to_know_how_good_the_model_is(project):
+    found = project(evaluation=0.3, targets=False)
+    order = draw(as_pool(X), as_targets(None), seed=5).positions.tolist()
+    label(found, order[:12])
+    label(found, [place for place in range(80) if place not in order[:14]][:28])
     train_round(found)
     body, queue = recorded(found)
-    assert (body["labels"], body["estimate"]["how"], body["estimate"]["judged"]) == (40, "held-out", 12)
-    assert (body["cross_validated"]["how"], body["cross_validated"]["judged"]) == ("cross-validated", 28)
-    asked = [int(json.loads(item)[1:]) for item, _, _ in queue["items"]]
-    assert [place for place in asked if place in judges] == judges[12:]
+    ahead = order[12:]
+    assert (body["labels"], body["estimate"]["how"], body["estimate"]["of"]) == (40, "drawn", "pool")
+    assert body["estimate"]["labels"] >= 12
+    drawn = {int(json.loads(item)[1:]): rest[0] for item, _, _, *rest in queue["items"] if rest}
+    assert ahead[0] in drawn
+    assert {*drawn.values()} == {1 / 80}
+    asked = [int(json.loads(item)[1:]) for item, *_ in queue["items"]]
+    assert 0 < sum(place in drawn for place in asked[:10]) <= 3
+    assert [each.probability for each in found.session().read(lambda state: state.queue).candidates()][
+        asked.index(ahead[0])
+    ] == 1 / 80
 
 
 def test_a_class_that_was_added_or_is_known_to_labels_only(project):
@@ -271,8 +278,8 @@ def test_rounds_of_a_project_become_advice(project):
     rounds = found.session().progress().rounds
     assert [body["round"] for body in rounds] == [1, 2, 3, 4, 5, 6]
     assert rounds[-1]["next50"]["labels"] == 50
-    assert rounds[-1]["change"]["labels"] == 50
-    assert "% of the predictions on the targets (" in rounds[-1]["advice"]["why"]
+    assert (rounds[-1]["change"]["labels"], rounds[-1]["change"]["before"]) == (60, 30)
+    assert "of 60 labels improved the accuracy on the targets by " in rounds[-1]["advice"]["why"]
 
 
 # ---- the plan follows from labels and seed alone; its queue is long, free of what is labelled, worth its cost --------
@@ -291,8 +298,8 @@ def strategy_of(model=None, *, pool=POOL, targets=TARGETS, classes=CLASSES, seed
     return Strategy(model or LightModel(), pool, targets, classes=classes, seed=seed, **options)
 
 
-def plan(labels, *, size=4, judges=(), share=0.0, **options):
-    return plan_round(strategy_of(**options), labels, size=size, judges=judges, share=share)
+def plan(labels, *, size=4, **options):
+    return plan_round(strategy_of(**options), labels, size=size)
 
 
 def positions(found):
@@ -315,7 +322,7 @@ def test_the_same_labels_give_the_same_plan_in_whatever_order():
     again = dict(reversed(labels.items()))
     assert plan(labels).queue == plan(again).queue
     assert plan(labels).gain == plan(again).gain
-    assert plan(labels).estimates == plan(again).estimates
+    assert plan(labels).estimate == plan(again).estimate
     assert plan(labels).queue != plan(labels, seed=4).queue
 
 
@@ -390,8 +397,8 @@ def test_before_two_classes_are_known_the_questions_spread(labels):
     found = plan(labels)
     assert len(found.queue) == 200
     assert not set(positions(found)) & set(labels)
-    assert found.gain is found.signal is found.change is None
-    assert found.estimates == ()
+    assert found.gain is found.signal is found.outlook is None
+    assert found.estimate is None
     head = POINTS[positions(found)[:12]]
     apart = np.linalg.norm(head[:, None] - head[None], axis=-1)[np.triu_indices(12, 1)]
     assert apart.min() > 0.3
@@ -414,36 +421,31 @@ def test_until_each_class_was_seen_first_questions_come_before_what_the_model_wo
 def test_a_pool_that_is_used_up():
     found = plan(labels_of(range(300)))
     assert (found.queue, found.gain) == ((), 0.0)
-    assert found.estimates[0].value > 0.8
+    assert found.estimate.value > 0.8
     assert len(plan(labels_of(range(298))).queue) == 2
 
 
-# ---- judging -------------------------------------------------------------------------------------------------------
+# ---- evaluation ----------------------------------------------------------------------------------------------------
 
 
-def test_items_for_judging_are_asked_in_their_share_and_not_learnt_from():
-    judges = [*range(100, 150)]
-    labels = labels_of([*range(60), *range(100, 120)])
-    found = plan(labels, judges=judges, share=0.25)
-    held, crossed = found.estimates
-    assert (held.how, held.judged, crossed.how, crossed.judged) == ("held-out", 20, "cross-validated", 60)
-    without = plan(labels_of(range(60)), judges=judges, share=0.25)
-    assert found.gain == without.gain
-    assert [line for line in found.queue if line.position not in judges] == [
-        line for line in without.queue if line.position not in judges
-    ]
-    asked = [line.position for line in found.queue if line.position in judges]
-    assert asked == judges[20:]
-    for place, line in enumerate(found.queue[:100]):
-        if line.position in judges:
-            assert line.score is None
-        share = (20 + sum(each.position in judges for each in found.queue[: place + 1])) / (81 + place)
-        assert share == pytest.approx(0.25, abs=0.02)
+def test_drawn_questions_stand_between_the_others_in_their_share():
+    labels = labels_of(range(60))
+    plain, mixed = plan(labels), plan(labels, evaluation=0.2)
+    drawn = [line.position for line in mixed.queue if line.probability is not None]
+    order = [each for each in strategy_of(evaluation=0.2).drawn.positions.tolist() if each >= 60]
+    assert [each for each in order if each in drawn] == drawn
+    assert all(line.score is None for line in mixed.queue if line.probability is not None)
+    rest = [line for line in mixed.queue if line.probability is None]
+    left = [line for line in plain.queue if line.position not in drawn]
+    assert rest == left[: len(rest)]
+    assert (plain.gain, plain.signal, plain.outlook.change) == (mixed.gain, mixed.signal, mixed.outlook.change)
+    assert plain.estimate.how == "cross-validated"
+    assert len(mixed.queue) == len(plain.queue)
 
 
-def test_judges_that_are_behind_their_share_come_first():
-    found = plan(labels_of(range(60)), judges=[*range(100, 150)], share=0.25)
-    assert all(100 <= place < 150 for place in positions(found)[:20])
+def test_drawn_questions_come_among_the_first_ones_too():
+    first = plan({}, evaluation=0.2)
+    assert [each for each, line in enumerate(first.queue[:20]) if line.probability is not None] == [4, 9, 14, 19]
 
 
 # ---- how it stands -------------------------------------------------------------------------------------------------
@@ -492,22 +494,9 @@ def test_the_gain_is_not_flattered_by_the_choice():
     assert np.mean(flattered) > 5 * np.std(gains, ddof=1)
 
 
-def test_what_the_last_labels_changed():
-    labels = labels_of(range(80))
-    found = plan(labels).change
-    x, y = POINTS[:80], [labels[i] for i in range(80)]
-    now = LightModel().fit(x, y, rng=rng_for(3, 80, "fit")).predict(POINTS[:40] + 0.1).mean(axis=1)
-    before = LightModel().fit(x[:30], y[:30], rng=rng_for(3, 80, "earlier fit")).predict(POINTS[:40] + 0.1).mean(axis=1)
-    assert found.changed == np.mean(now.argmax(axis=1) != before.argmax(axis=1))
-    assert found.improved == pytest.approx(np.mean(now.max(axis=1) - now[np.arange(40), before.argmax(axis=1)]))
-    assert (found.labels, found.targets) == (50, 40)
-    assert 0 <= found.improved <= found.changed
-    assert plan(labels_of(range(51))).change is None  # one label before
-
-
 def test_weighted_targets_count_by_their_weights():
     found = plan(labels_of(range(80)), targets=class_prior({"up": 0.9, "down": 0.1}, m=30))
-    assert 1 <= found.change.targets <= 30
+    assert 1 <= found.outlook.change.targets <= 30
     assert found.gain is not None
 
 
@@ -541,7 +530,7 @@ def test_classes_without_a_label_yet():
     strategy = strategy_of(LinearModel(draws=40), classes=["down", "sideways", "up"])
     found = plan_round(strategy, labels_of(range(20)))
     assert len(found.queue) == 200
-    assert found.estimates[0].value > 0.6
+    assert found.estimate.value > 0.6
 
 
 # ---- what does not fit together is said ------------------------------------------------------------------------------

@@ -81,7 +81,12 @@ def test_the_panel_is_sent_when_it_changed(ada, session, monkeypatch):
     assert "Accuracy, held-out" in changed.text
     assert "0.70 to 0.80" in changed.text
     curve = re.search(r'data-curve="([^"]*)"', changed.text)[1].replace("&#34;", '"')
-    assert json.loads(curve) == {"metric": "accuracy", "points": [[20, 0.75, 0.7, 0.8]]}
+    assert json.loads(curve) == {"metric": "accuracy", "points": [[20, 0.75, 0.7, 0.8]], "bound": False}
+    about = {"of": "chosen", "how": "cross-validated", "about": "cross-validated on 20 chosen questions"}
+    session.put_round({"round": 2, "labels": 20, "model": "forest", "estimate": estimate | about})
+    text = ada.get("/panel").text
+    assert "Accuracy, a lower bound" in text
+    assert "Cross-validated on 20 chosen questions." in text
 
 
 def test_agreement_and_people_are_shown(ada, session):

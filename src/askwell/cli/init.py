@@ -49,7 +49,12 @@ SHARE = click.FloatRange(0, 0.5)
 @click.option("--score", metavar="NAME", help="Acquisition function, such as epig, bald, margin.  [default: auto]")
 @whole_number("--batch", help="Batch size: questions chosen together.  [default: 10]")
 @whole_number("--retrain-every", help="New labels before the model is retrained.  [default: 10]")
-@click.option("--held-out", type=SHARE, metavar="SHARE", help="Share of items held out as a test set.  [default: 0]")
+@click.option(
+    "--evaluation",
+    type=SHARE,
+    metavar="SHARE",
+    help="Share of questions drawn at random from the targets, to know how good the model is.  [default: 0.2]",
+)
 @whole_number("--budget", help="Total number of labels.  [default: unlimited]")
 @whole_number("--labels-per-item", help="Labels per item, from different people.  [default: 1]")
 @click.option(

@@ -34,13 +34,26 @@ def status(folder: Path, as_json: bool) -> None:
     with one_message(), open_project(folder, writable=False) as project:
         progress, notes = project.session().progress(), project_warnings(project)
         if as_json:
-            click.echo(json.dumps({**asdict(progress), "warnings": notes}, default=dict, ensure_ascii=False))
+            now = {**asdict(progress), **_standing(progress.rounds), "warnings": notes}
+            click.echo(json.dumps(now, default=dict, ensure_ascii=False))
             return
         began = training_since(project.store(), project.settings.run)
         seconds = None if began is None else max(0.0, time.time() - began)
         click.echo(status_text(progress, title=project.folder.name, training=seconds, **terminal_style()))
         for note in notes:
             click.echo(textwrap.fill(f"Note: {note}", WIDTH, subsequent_indent="  "))
+
+
+def _standing(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How good the model is, what more labels would bring and what to do, as the last round had it; else None."""
+    last: Mapping[str, Any] = next((each for each in reversed(rounds) if not each.get("failed")), {})
+    estimate = last.get("estimate")
+    names = ("value", "low", "high", "of", "how", "labels")
+    return {
+        "accuracy": None if estimate is None else {name: estimate.get(name) for name in names},
+        "forecast": last.get("next50"),
+        "advice": last.get("advice"),
+    }
 
 
 # ---- as text -------------------------------------------------------------------------------------------------------
@@ -102,10 +115,9 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, colour: bool, plain: bool) ->
         for each in estimated
         if (each["estimate"]["metric"], each["estimate"]["how"]) == kind
     }
-    text = f"{last['metric']} {last['value']:.3f}, between {last['low']:.3f} and {last['high']:.3f}, {last['how']}"
-    if last["how"] == "cross-validated":
-        text += " (on chosen questions, which are harder than average: usually a lower bound)"
-    text = _wrapped([text])
+    about = last.get("about") or last["how"]  # as rounds of earlier versions have it
+    interval = f"95% interval {last['low']:.3f} to {last['high']:.3f}"
+    text = _wrapped([f"{last['metric']} {last['value']:.3f} ({interval}) {about}"])
     if len(points) < 2:
         return text
     labels = tuple(sorted(points))

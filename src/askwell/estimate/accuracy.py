@@ -1,30 +1,48 @@
-"""How good the model is, with an interval: by cross-validation on the labels, or by labels set aside for judging.
+"""How good the model is on the targets, with an interval: by questions that were drawn, else by cross-validation.
 
-Labels that were chosen to teach are no sample of anything, so cross-validation on them judges the model on the
-questions it found worth asking: usually harder than the rest, and each fold knows fewer labels than the model. Both
-make it say too little. It is not corrected here: weights towards the targets would rest on a few labels, and the best
-by score, unlike questions that were drawn with known probabilities, have no probability to divide by. So it is named
-for what it is, and where a share of the questions is drawn at random, labelled for judging only and never learnt from,
-that is the estimate to believe.
+    labels -> the sample that was drawn, if questions are -> each predicted without itself -> Estimate of the targets
+           -> else all labels                             -> each predicted without itself -> a lower bound, usually
+
+Labels that were chosen to teach are no sample of anything: they are the most informative items, harder than the rest
+at first, so that judging by them says too little. Where a share of the questions is drawn (`Strategy.evaluation`), the
+drawn items are a random sample of the targets (`askwell.targets.drawing`). The model learns from them like from all
+others, and each of them is predicted by a model that did not learn from it (cross-fitting): nothing is wasted, and
+nothing is flattered. One of ten folds of the drawn labels is left out at a time, so the models that predict have hardly
+fewer labels than the one that is judged.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
+from askwell.acquire import Strategy, classes_of
 from askwell.arrays import take
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict
-from askwell.seeds import rng_for
+from askwell.targets import Of
 
-__all__ = ["Estimate", "cross_validated", "held_out", "judging_order", "stratified_folds", "wilson"]
+__all__ = ["Estimate", "Interval", "cross_validated", "drawn", "estimate", "stratified_folds", "wilson"]
 
-LEAST = 10  # labels that an estimate can rest on
-FOLDS = 5
+LEAST = 10  # labels that cross-validation can rest on
+LEAST_DRAWN = 5  # drawn items that an estimate can rest on: its interval says how little they are
+LEAST_EACH = 5  # of them of a class, for an estimate of the class
+FOLDS, DRAWN_FOLDS = 5, 10
 JUDGED = 100  # times a label is judged in all, about: few labels are dealt out several times
+TINY = 1e-3  # probability that a log loss believes in: one label in a thousand may be wrong
+
+
+@final
+@dataclass(frozen=True)
+class Interval:
+    """A value, the 95 % interval of it, and how many labels that rests on."""
+
+    value: float
+    low: float
+    high: float
+    labels: int
 
 
 @final
@@ -35,16 +53,142 @@ class Estimate:
     value: float
     low: float
     high: float
-    how: Literal["cross-validated", "held-out"]
-    judged: int  # labels that it rests on
+    how: Literal["drawn", "cross-validated"]
+    labels: int  # that it rests on
+    of: Of | Literal["chosen"]  # what it is about: the targets, the pool's items nearest to them, the pool; or neither
     metric: str = "accuracy"
+    balanced_accuracy: Interval | None = None
+    log_loss: Interval | None = None
+    classes: Mapping[str, Interval] | None = None  # the accuracy among the items of a class, where there are enough
+    kappa: float | None = None  # Cohen's, of predictions and labels: agreement beyond chance
 
     def body(self) -> dict[str, Any]:
         """As it stands in a record."""
-        return asdict(self)
+        return {**asdict(self), "about": self.about}
+
+    @property
+    def about(self) -> str:
+        """What it is about, and what it rests on, in words."""
+        return {
+            "targets": f"on the targets, from {self.labels} questions drawn from them at random",
+            "nearest": f"on the targets, from {self.labels} questions about the pool items nearest to random targets",
+            "pool": f"on inputs like the pool, from {self.labels} questions drawn from it at random",
+            "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually a "
+            "lower bound",
+        }[self.of]
+
+    def __str__(self) -> str:
+        return f"accuracy {self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f}) {self.about}"
 
 
-def wilson(right: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+def estimate(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[int] = ()) -> Estimate | None:
+    """How good the model is that learns from these labels, position -> label; None where they are too few to tell.
+
+    >>> from askwell.data.pool import as_pool
+    >>> from askwell.models.linear import LinearModel
+    >>> from askwell.seeds import rng_for
+    >>> from askwell.targets import as_targets
+    >>> x = rng_for(0, 0, "example").normal(size=(80, 2))
+    >>> strategy = Strategy(LinearModel(draws=50), as_pool(x), as_targets(None), evaluation=0.2)
+    >>> drawn_items = strategy.drawn.positions[:12].tolist()
+    >>> found = estimate(strategy, {i: "right" if x[i, 0] > 0 else "left" for i in drawn_items})
+    >>> found.how, found.of, found.labels, found.low < found.value <= found.high <= 1
+    ('drawn', 'pool', 12, True)
+    """
+    found = drawn(strategy, labels, skipped=skipped)
+    if found is None and len(classes_of(labels.values())) > 1:
+        classes = classes_of(labels.values()) if strategy.classes is None else strategy.classes
+        rng = strategy.rng("estimate", labels)
+        found = cross_validated(strategy.model, *strategy.data(labels), classes=classes, rng=rng)
+    return found
+
+
+def drawn(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[int] = ()) -> Estimate | None:
+    """The estimate by the questions that were drawn; None where fewer than five were, or none can be predicted."""
+    if strategy.drawn is None:
+        return None
+    sample = strategy.drawn.sample(labels, skipped)
+    if len(sample) < LEAST_DRAWN:
+        return None
+    probs = _cross_fitted(strategy, labels, [*sample])
+    if probs is None:
+        return None
+    classes = classes_of(labels.values()) if strategy.classes is None else list(strategy.classes)
+    codes, weights = _codes([labels[each] for each in sample], classes), np.array([*sample.values()], float)
+    right = probs.argmax(axis=1) == codes
+    value = float(np.average(right, weights=weights))
+    by_class = {
+        column: _share(right[codes == column], weights[codes == column])
+        for column in np.flatnonzero(np.bincount(codes, minlength=len(classes)) >= LEAST_EACH).tolist()
+    }
+    loss = -np.log(np.maximum(probs[np.arange(len(codes)), codes], TINY))
+    return Estimate(
+        value,
+        *wilson(value * (n := _effective(weights)), n),
+        how="drawn",
+        labels=len(sample),
+        of=strategy.drawn.of,
+        balanced_accuracy=_balanced(by_class.values()) if len(by_class) == len(classes) else None,
+        log_loss=_mean(loss, weights),
+        classes={str(classes[column]): each for column, each in by_class.items()},
+        kappa=_kappa(probs.argmax(axis=1), codes, weights),
+    )
+
+
+def _cross_fitted(strategy: Strategy, labels: Mapping[int, Any], judged: Sequence[int]) -> np.ndarray | None:
+    """p(y|x) `[len(judged), c]` of labelled items, each by a model that did not learn from it; None without a model."""
+    classes = classes_of(labels.values()) if strategy.classes is None else list(strategy.classes)
+    rng = strategy.rng("evaluation", labels)
+    fold = rng.permutation(len(judged)) % min(DRAWN_FOLDS, len(judged))
+    probs = np.zeros((len(judged), len(classes)))
+    for number in range(fold.max() + 1):
+        out = {position for position, each in zip(judged, fold, strict=True) if each == number}
+        rest = {position: label for position, label in labels.items() if position not in out}
+        if len(classes_of(rest.values())) < 2:
+            return None
+        posterior = strategy.fit(rest, rng)
+        columns = _codes(list(posterior.classes), classes)
+        where = np.flatnonzero(fold == number)
+        probs[np.ix_(where, columns)] = mean_predict(posterior, strategy.pool.take([judged[i] for i in where.tolist()]))
+    return probs
+
+
+def _effective(weights: np.ndarray) -> float:
+    """How many equally weighted labels are worth as much: (sum w)^2 / sum w^2."""
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def _share(right: np.ndarray, weights: np.ndarray) -> Interval:
+    n, value = _effective(weights), float(np.average(right, weights=weights))
+    return Interval(value, *wilson(value * n, n), labels=len(right))
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> Interval:
+    n, value = _effective(weights), float(np.average(values, weights=weights))
+    spread = math.sqrt(float(np.average((values - value) ** 2, weights=weights)) / max(n - 1, 1))
+    half = float(stdtrit(max(n - 1, 1), 0.975)) * spread
+    return Interval(value, max(0.0, value - half), value + half, labels=len(values))
+
+
+def _kappa(predicted: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> float | None:
+    if len({*predicted.tolist(), *codes.tolist()}) < 2:
+        return None
+    from sklearn.metrics import cohen_kappa_score
+
+    return float(cohen_kappa_score(predicted, codes, sample_weight=weights))
+
+
+def _balanced(classes: Collection[Interval]) -> Interval:
+    """The mean over the classes; its variance is that of Wilson's intervals."""
+    value = float(np.mean([each.value for each in classes]))
+    low, high = (
+        math.sqrt(sum((getattr(each, end) - each.value) ** 2 for each in classes)) / len(classes)
+        for end in ("low", "high")
+    )
+    return Interval(value, max(0.0, value - low), min(1.0, value + high), sum(each.labels for each in classes))
+
+
+def wilson(right: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a probability, `right` of `n` having happened; `right` may be a mean of several counts.
 
     (p + z²/2n ± z sqrt(p (1 - p) / n + z²/4n²)) / (1 + z²/n), p = right / n: never beyond 0 and 1, and not of length
@@ -54,13 +198,13 @@ def wilson(right: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     >>> round(low, 3), round(high, 3)
     (0.596, 0.982)
     """
-    if n < 1 or not 0 <= right <= n:
+    if n < 1 or not -1e-9 <= right <= n + 1e-9:
         raise ValueError(f"right must be from 0 to n, and n from 1, but right is {right} and n is {n}.")
-    z, p = float(ndtri(0.5 + level / 2)), right / n
+    z, p = float(ndtri(0.5 + level / 2)), min(max(right / n, 0.0), 1.0)
     middle = p + z * z / (2 * n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle + side * half) / (1 + z * z / n) for side in (-1, 1))
-    return (0.0 if right == 0 else max(0.0, low)), (1.0 if right == n else min(1.0, high))
+    return (0.0 if right <= 0 else max(0.0, low)), (1.0 if right >= n else min(1.0, high))
 
 
 def stratified_folds(y: Sequence[Any], folds: int, *, rng: np.random.Generator) -> np.ndarray:
@@ -98,7 +242,7 @@ def cross_validated(
     ...     LinearModel(draws=50), x, ["low" if a < 0 else "high" for a in x[:, 0]],
     ...     classes=["low", "high"], rng=rng_for(0, 0, "estimate"),
     ... )
-    >>> found.value > 0.9, found.judged, found.how
+    >>> found.value > 0.9, found.labels, found.how
     (True, 40, 'cross-validated')
     """
     n, codes = len(y), _codes(y, classes)
@@ -113,35 +257,7 @@ def cross_validated(
             learnt, judged = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             posterior = fit_model(model, take(x, learnt), [y[i] for i in learnt.tolist()], rng=rng, classes=classes)
             right += int((_predicted(posterior, take(x, judged), classes) == codes[judged]).sum())
-    return Estimate(right / repeats / n, *wilson(right / repeats, n), how="cross-validated", judged=n)
-
-
-def held_out(posterior: Posterior, x: Any, y: Sequence[Any]) -> Estimate | None:
-    """Accuracy on labelled inputs that the posterior has not learnt from, drawn at random; Wilson's interval.
-
-    None for fewer than ten.
-    """
-    if len(y) < LEAST:
-        return None
-    classes = list(posterior.classes)
-    right = int((_predicted(posterior, x, classes) == _codes(y, classes)).sum())
-    return Estimate(right / len(y), *wilson(right, len(y)), how="held-out", judged=len(y))
-
-
-def judging_order(n: int, share: float, *, seed: int) -> np.ndarray:
-    """The positions, in random order, of the items of a pool of `n` that are asked for judging only: about that share.
-
-    An item is one of them or not whatever is labelled, and stays so when the pool grows at its end.
-
-    >>> judges = judging_order(1000, 0.1, seed=0)
-    >>> 80 < len(judges) < 120, set(judges) <= set(judging_order(2000, 0.1, seed=0))
-    (True, True)
-    """
-    if not 0 <= share <= 0.5:
-        raise ValueError(f"share must be from 0 to 0.5, but it is {share}. One question in ten is 0.1.")
-    drawn = rng_for(seed, 0, "judging").random(n)
-    order = np.argsort(drawn, kind="stable")
-    return order[: int((drawn < share).sum())]
+    return Estimate(right / repeats / n, *wilson(right / repeats, n), how="cross-validated", labels=n, of="chosen")
 
 
 def _codes(y: Sequence[Any], classes: Sequence[Any]) -> np.ndarray:

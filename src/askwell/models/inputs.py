@@ -17,10 +17,10 @@ import numpy as np
 from askwell.arrays import check_table, count, plain
 
 __all__ = [
-    "as_vectors",
     "Encoding",
     "Names",
     "aligned",
+    "as_vectors",
     "check_lengths",
     "check_table",
     "column_names",
@@ -238,7 +238,7 @@ def as_vectors(x: Any) -> np.ndarray | None:
     (array([[1., 2., 3., 4.]]), None)
     """
     try:
-        values = np.asarray(x, np.float64)
+        values = np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float64)
     except (TypeError, ValueError):
         return None
     if values.ndim < 2 or not np.isfinite(values).all():

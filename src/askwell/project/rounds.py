@@ -8,7 +8,7 @@ The same labels and the same seed give the same plan, whoever answered in whatev
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,32 +16,30 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquire import Round, Strategy, is_start
+from askwell.acquire import Round, Strategy, is_start, usual_evaluation
 from askwell.acquisition import Weighted
 from askwell.data.pool import as_pool
 from askwell.data.table import listed
-from askwell.estimate.accuracy import Estimate, cross_validated, held_out, judging_order
-from askwell.estimate.stopping import forecast, points_of, stop_advice
+from askwell.estimate.accuracy import Estimate, estimate
+from askwell.estimate.stopping import DOUBTED, RULE, Advice, Outlook, outlook
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error
 from askwell.models import as_model
-from askwell.models.protocol import Posterior, mean_predict, predicted, shortcuts
+from askwell.models.protocol import Posterior, predicted, shortcuts
 from askwell.project.features import is_file
 from askwell.project.project import Project
 from askwell.project.settings import FILE
 from askwell.session import Candidate, Session
 from askwell.session.events import RulesChanged
 from askwell.store.records import StoreError
-from askwell.targets import effective_size
 
-__all__ = ["Change", "Plan", "Ranked", "learned_posterior", "plan_round", "project_warnings", "train_round"]
+__all__ = ["Plan", "Ranked", "learned_posterior", "plan_round", "project_warnings", "train_round"]
 
 BATCHES = 10  # of questions in the queue, at least
 QUEUE = 200  # questions in the queue, at least
 JOINTLY = 3  # batches that are chosen together: people are seldom further ahead of the model than that
 EXPLAINED = 30  # questions at the head that say which targets they inform
 INFORMED = 6  # targets that each of them names: one may turn out to be the item itself
-BEFORE = 50  # labels: what they changed is asked of a model without the last so many
 START = ("classes", "budget", "labels_per_item", "most_labels", "lease_seconds")  # settings that are read only once
 
 
@@ -53,17 +51,7 @@ class Ranked:
     position: int
     score: float | None = None  # nats, per unit of cost where items have one; None: not chosen by a score
     informs: tuple[tuple[int, float], ...] = ()  # (place among the plan's targets, nats), the most informed first
-
-
-@final
-@dataclass(frozen=True)
-class Change:
-    """What the last labels changed: predictions with them against those of a model without them, on the targets."""
-
-    labels: int  # the last so many
-    changed: float  # the share of targets that are predicted differently: accuracy there moved by no more than that
-    improved: float  # the accuracy won thereby, as the model believes now
-    targets: int  # that this rests on
+    probability: float | None = None  # of the item, where it was drawn to evaluate the model
 
 
 @final
@@ -73,11 +61,11 @@ class Plan:
 
     queue: tuple[Ranked, ...]
     targets: Any = None  # the inputs that `Ranked.informs` counts
-    estimates: tuple[Estimate, ...] = ()  # the one to believe first
+    estimate: Estimate | None = None  # how good the model is on the targets
     gain: float | None = None  # nats that a label of the next batch is expected to tell about a target's, corrected
     noise: float | None = None  # the standard error of `gain` that comes from the finite number of draws
     signal: float | None = None
-    change: Change | None = None  # what the last 50 labels changed
+    outlook: Outlook | None = None  # what more labels would bring, and whether to stop
 
 
 def plan_round(
@@ -85,14 +73,14 @@ def plan_round(
     labels: Mapping[int, Any],
     *,
     size: int = 10,
-    judges: Sequence[int] = (),
-    share: float = 0.0,
+    skipped: Collection[int] = (),
+    agreement: float | None = None,
 ) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen together (see `Strategy`), those behind by score.
-    Items of `judges` are asked for judging only, in their order and so that they are about `share` of all labels;
-    nothing is learnt from them. How the model stands is judged without costs of errors.
+    Where a share of the questions is drawn (`Strategy.evaluation`), these stand between them; the `skipped` items are
+    not drawn. How the model stands is judged without costs of errors; `agreement` is Cohen's kappa of several people.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.data.pool import as_pool
@@ -103,38 +91,38 @@ def plan_round(
     >>> len(plan.queue), {0, 1} & {each.position for each in plan.queue}, len(plan.queue[0].informs), plan.gain > 0
     (58, set(), 6, True)
     """
-    training = _without(labels, judges)
-    free = strategy.free(labels, judges)
+    free = strategy.free(labels)
     room = min(int(free.sum()), max(QUEUE, BATCHES * size))
     ahead = min(room, JOINTLY * size)
 
-    def mixed(ranked: list[Ranked]) -> tuple[Ranked, ...]:
-        waiting = [int(position) for position in judges if position not in labels]
-        return tuple(_mixed(ranked, waiting, len(labels), len(labels) - len(training), share))
+    def mixed(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
+        by_position = {each.position: each for each in ranked}
+        chosen = ((each.position, each.score) for each in by_position.values())
+        questions = islice(strategy.questions(chosen, asked=labels, skipped=skipped), room)
+        return tuple(
+            by_position[each.position]
+            if each.probability is None
+            else Ranked(each.position, probability=each.probability)
+            for each in questions
+        )
 
-    order = strategy.first(training)
-    first = [Ranked(each) for each in islice((each for each in order or () if free[each]), room)]
-    if is_start([*training.values()]):
+    first = [Ranked(each) for each in islice((each for each in strategy.first(labels) or () if free[each]), room)]
+    if is_start([*labels.values()]):
         return Plan(mixed(first))
-    latest = strategy.round(training)
+    latest = strategy.round(labels)
     ranked = _ranked(latest, free, room, ahead)
     head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
     taken = {each.position for each in head}
     behind = [each for each in _explained(latest, ranked) if each.position not in taken]
+    found = estimate(strategy, labels, skipped=skipped)
     return Plan(
-        mixed([*head, *behind][:room]),
+        mixed([*head, *behind]),
         latest.sample.x,
-        _estimates(latest, training, {each: label for each, label in labels.items() if each not in training}),
-        *_gain(latest, training, [each.position for each in ranked[:size]]),
+        found,
+        *_gain(latest, labels, [each.position for each in ranked[:size]]),
         _signal(latest),
-        _change(latest, training),
+        outlook(latest, labels, estimate=found, agreement=agreement),
     )
-
-
-def _without(labels: Mapping[int, Any], judges: Sequence[int]) -> dict[int, Any]:
-    """The labels that are not held out."""
-    judging = {int(position) for position in judges}
-    return {position: label for position, label in labels.items() if position not in judging}
 
 
 # ---- the queue -----------------------------------------------------------------------------------------------------
@@ -166,29 +154,10 @@ def _explained(latest: Round, ranked: list[Ranked]) -> list[Ranked]:
     ] + ranked[EXPLAINED:]
 
 
-def _mixed(ranked: list[Ranked], judges: list[int], labelled: int, judged: int, share: float) -> Iterator[Ranked]:
-    """The questions with those for judging between them, wherever they would be less than their share."""
-    waiting = iter(judges)
-    for each in ranked:
-        while judged < share * (labelled + 1) and (position := next(waiting, None)) is not None:
-            labelled, judged = labelled + 1, judged + 1
-            yield Ranked(position)
-        labelled += 1
-        yield each
-    yield from (Ranked(position) for position in waiting)
-
-
 # ---- how it stands -------------------------------------------------------------------------------------------------
 
 
-def _estimates(latest: Round, training: Mapping[int, Any], judged: Mapping[int, Any]) -> tuple[Estimate, ...]:
-    strategy, rng = latest.strategy, latest.strategy.rng("estimate", training)
-    honest = held_out(latest.posterior, strategy.pool.take([*judged]), [*judged.values()]) if judged else None
-    folds = cross_validated(strategy.model, *strategy.data(training), classes=latest.posterior.classes, rng=rng)
-    return tuple(estimate for estimate in (honest, folds) if estimate is not None)
-
-
-def _gain(latest: Round, training: Mapping[int, Any], batch: list[int]) -> tuple[float | None, float | None]:
+def _gain(latest: Round, labels: Mapping[int, Any], batch: list[int]) -> tuple[float | None, float | None]:
     """Corrected EPIG of the next batch, the mean of its questions, and its standard error.
 
     Judged by a second posterior: the questions were chosen for what the first one's draws say, noise included.
@@ -199,7 +168,7 @@ def _gain(latest: Round, training: Mapping[int, Any], batch: list[int]) -> tuple
     x = search.items.take(batch)
     if (closed_form := shortcuts(search.posterior).epig) is not None:  # no draws, no noise
         return float(np.mean(closed_form(x, search.targets, weights=search.weights))), 0.0
-    other = strategy.fit(training, strategy.rng("second fit", training))
+    other = strategy.fit(labels, strategy.rng("second fit", labels))
     probs, target_probs = predicted(other, x), predicted(other, search.targets)
     if probs.shape[1] < 2:
         return None, None
@@ -214,21 +183,6 @@ def _signal(latest: Round) -> float | None:
         return None
     ratio = latest.signal()
     return ratio if np.isfinite(ratio) else None
-
-
-def _change(latest: Round, training: Mapping[int, Any]) -> Change | None:
-    """What the last 50 labels changed; None if there was no model before them."""
-    before = dict(list(training.items())[:-BEFORE])
-    if len(set(before.values())) < 2:
-        return None
-    fitted = latest.strategy.fit(before, latest.strategy.rng("earlier fit", training))
-    earlier = mean_predict(fitted, latest.sample.x).argmax(axis=1)
-    belief = np.asarray(latest.search.target_probs).mean(axis=1)  # [m, c]
-    won = belief.max(axis=1) - belief[np.arange(len(belief)), earlier]
-    weights = np.ones(len(belief)) if latest.sample.weights is None else latest.sample.weights
-    changed = float(np.average(earlier != belief.argmax(axis=1), weights=weights))
-    improved, m = float(np.average(won, weights=weights)), int(effective_size(weights))
-    return Change(BEFORE, changed, improved, m)
 
 
 # ---- the round of a project: what it learns from, what it records ----------------------------------------------------
@@ -250,51 +204,51 @@ def train_round(project: Project, *, engine: Any = None) -> None:
             warnings.simplefilter("always", UserWarning)
             results, queue = _report(project, session, engine)
         messages = dict.fromkeys(str(each.message) for each in heard if issubclass(each.category, UserWarning))
-        points = points_of([*rounds, results])
-        ahead, advice = forecast(points), stop_advice(points)
     except StoreError:
         raise  # there is nowhere to record it
     except Exception as error:
         session.put_round(report | {"failed": _sentence(error)})
         return
-    report |= results | {"next50": None if ahead is None else ahead.body(), "advice": advice.body()}
-    report |= {"seconds": round(time.perf_counter() - began, 3)} | ({"warnings": [*messages][:5]} if messages else {})
+    report |= (
+        results
+        | {"seconds": round(time.perf_counter() - began, 3)}
+        | ({"warnings": [*messages][:5]} if messages else {})
+    )
     session.put_round(report, queue=queue)
 
 
 def learned_posterior(project: Project) -> Posterior:
     """What the project's model believes after the labels there are: as in a round, without its plan and its record."""
-    labels, judges, classes = _lesson(project)
-    training = _without(labels, judges)
-    if len(seen := {*training.values()}) < 2:
-        have = f"all {len(training):,} labels are {min(seen)!r}" if seen else "there is no label"
-        held = f" to learn from ({len(labels):,} held out)" if len(labels) > len(training) and not seen else ""
-        raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}{held}. Label more first.")
+    labels, classes = _lesson(project)
+    if len(seen := {*labels.values()}) < 2:
+        have = f"all {len(labels):,} labels are {min(seen)!r}" if seen else "there is no label"
+        raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}. Label more first.")
     strategy = _strategy(project, classes)
-    return strategy.fit(training, strategy.rng("fit", training))
+    return strategy.fit(labels, strategy.rng("fit", labels))
 
 
-def _lesson(project: Project) -> tuple[dict[int, Any], list[int], list[Any]]:
-    """(labels by position, the positions that are held out, the classes)."""
+def _lesson(project: Project) -> tuple[dict[int, Any], list[Any]]:
+    """(labels by position, the classes)."""
     settings, items, session = project.settings, project.items, project.session()
     labels = {items.position(item): each.label for item, each in session.labels().items()}
     named = session.rules.classes or settings.classes
-    classes = [*named, *sorted({*labels.values()} - {*named}, key=str)]
-    return labels, judging_order(len(items), float(settings.held_out), seed=settings.seed).tolist(), classes
+    return labels, [*named, *sorted({*labels.values()} - {*named}, key=str)]
 
 
 def _strategy(project: Project, classes: Sequence[Any], *, engine: Any = None) -> Strategy:
     """How the project chooses; its settings as objects."""
+    score, share = project.settings.score, project.settings.evaluation
     return Strategy(
         as_model(project.model()),
         as_pool(project.features()[0], ids=project.items.ids),
         project.targets(),
-        score=project.settings.score,
+        score=score,
         classes=classes,
         class_weights=project.class_weights(),
         cost=project.costs(),
         seed=project.settings.seed,
         engine=engine,
+        evaluation=usual_evaluation(score) if share is None else float(share),
     )
 
 
@@ -302,9 +256,17 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
     """(the report of a round, the queue)."""
     settings, rules = project.settings, session.rules
     changes, consensus = session.changes, session.labels()
-    labels, judges, classes = _lesson(project)
+    labels, classes = _lesson(project)
     strategy = _strategy(project, classes, engine=engine)
-    plan = plan_round(strategy, labels, size=settings.batch, judges=judges, share=float(settings.held_out))
+    skipped = session.read(lambda state: [item for item in state.skips if item in project.items])
+    plan = plan_round(
+        strategy,
+        labels,
+        size=settings.batch,
+        skipped={project.items.position(item) for item in skipped} - {*labels},
+        agreement=_agreement(session),
+    )
+    ahead = plan.outlook
     wanting = [item for item, each in consensus.items() if rules.needed([*each.votes.values()])]
     report = {
         "labels": len(labels),
@@ -314,12 +276,18 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
         "signal": plan.signal,
         "gain": plan.gain,
         "noise": plan.noise,
-        "change": None if plan.change is None else asdict(plan.change),
-        "estimate": plan.estimates[0].body() if plan.estimates else None,
+        "change": None if ahead is None or ahead.change is None else asdict(ahead.change),
+        "estimate": None if plan.estimate is None else plan.estimate.body(),
+        "next50": None if ahead is None or ahead.forecast is None else ahead.forecast.body(),
+        "advice": (Advice(False, RULE, "There is no model yet.") if ahead is None else ahead.advice).body(),
     }
-    if len(plan.estimates) > 1:
-        report["cross_validated"] = plan.estimates[1].body()
     return report, [Candidate(item) for item in wanting] + _candidates(project, plan)
+
+
+def _agreement(session: Session) -> float | None:
+    """Cohen's kappa of the annotators, where enough items have labels of several."""
+    found = session.progress().agreement
+    return None if found is None or found.items < DOUBTED else found.kappa
 
 
 def _candidates(project: Project, plan: Plan) -> list[Candidate]:
@@ -331,7 +299,7 @@ def _candidates(project: Project, plan: Plan) -> list[Candidate]:
         item = ids[each.position]
         why = {names[place]: nats for place, nats in each.informs[::-1]}  # of equal ones the first is named, once
         reasons = [(name, why[name]) for name in reversed(why) if not (own and name == item)]
-        queue.append(Candidate(item, each.score, tuple(reasons)))
+        queue.append(Candidate(item, each.score, tuple(reasons), each.probability))
     return queue
 
 

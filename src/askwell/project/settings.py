@@ -58,7 +58,7 @@ class Settings:
     batch: int = 10
     retrain_every: int = 10
     retrain_seconds: float = 300.0
-    held_out: float = 0.0
+    evaluation: float | None = None  # `usual_evaluation`
     budget: int | None = None
     labels_per_item: int = 1
     most_labels: int | None = None  # 2 labels_per_item - 1: enough for a majority
@@ -79,7 +79,13 @@ class Settings:
         _check("seed", self.seed, int, "a whole number from 0", lambda number: number >= 0)
         for name in ("retrain_seconds", "lease_seconds"):
             _check(name, getattr(self, name), float | int, "a number of seconds from 1", lambda s: 1 <= s < math.inf)
-        _check("held_out", self.held_out, float | int, "a share from 0 to 0.5", lambda share: 0 <= share <= 0.5)
+        _check(
+            "evaluation",
+            self.evaluation,
+            float | int | None,
+            "a share from 0 to 0.5",
+            lambda s: s is None or 0 <= s <= 0.5,
+        )
         _check("kind", self.kind, str, f"one of {', '.join(get_args(Kind))}", lambda kind: kind in get_args(Kind))
         if self.most_labels is not None and self.most_labels < self.labels_per_item:
             raise ValueError(
@@ -207,7 +213,11 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
             _Line("batch", "batch size: questions chosen together"),
             _Line("retrain_every", "new labels before the model is retrained"),
             _Line("retrain_seconds", "or seconds before it is retrained, if there is a new label"),
-            _Line("held_out", "share of questions drawn at random as a test set, never used for training"),
+            _Line(
+                "evaluation",
+                "share of questions drawn from the targets, to know how good the model is; default: 0.2 for auto",
+                "0.2",
+            ),
         ),
     ),
     "start": (
@@ -241,6 +251,7 @@ _BY_CLASS = {
     ),
 }
 """Section -> the table of numbers by class that stands below it: its name, what it means, and an example."""
+_FORMER = {"held_out": "evaluation"}  # names that settings had in earlier versions
 _TABLES = [name for name, *_ in _BY_CLASS.values()]
 _FIELDS = {field.name: field for field in fields(Settings)}
 
@@ -305,7 +316,8 @@ def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
         known = [line.name for line in _SECTIONS[section][1]] if section in _SECTIONS else [*_SECTIONS, *_TABLES]
         if section not in _SECTIONS or not isinstance(content, dict):
             raise ValueError(f"[{section}] is no section. {_near(section, known)}")
-        for name, value in content.items():
+        for written, value in content.items():
+            name = str(written if written in known else _FORMER.get(written, written))
             if name not in known:
                 raise ValueError(f"{name!r} means nothing in [{section}]. {_near(name, known)}")
             values[name] = tuple(value) if isinstance(value, list) else value

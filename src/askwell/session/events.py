@@ -91,8 +91,9 @@ class QuestionAsked(Event):
     kind, always = "question", ("score",)
     item: str
     session: str  # of the store that the learner has open
-    score: float | None = None  # nats that the label was expected to tell; None: there was no model yet
+    score: float | None = None  # nats that the label was expected to tell; None: no model yet, or drawn
     again: bool = False
+    probability: float | None = None  # of the item, where it was drawn to evaluate the model
 
 
 @final
@@ -226,6 +227,7 @@ class Candidate:
     item: str
     score: float | None = None  # nats
     why: tuple[tuple[str, float], ...] = ()  # (target id, nats), at most five are stored
+    probability: float | None = None  # of the item, where it was drawn to evaluate the model
 
 
 @final
@@ -239,21 +241,25 @@ class QueueReplaced(Event):
 
     kind = "queue"
     round: int
-    items: Sequence[Any]  # [item, score, [[target, nats], ...]], both as text
+    items: Sequence[Any]  # [item, score, [[target, nats], ...]], both as text, and the probability of a drawn one
 
     @classmethod
     def of(cls, round: int, candidates: Iterable[Candidate]) -> "QueueReplaced":
         """The queue of a round of training."""
         return cls(
             round,
-            [[text_of(x.item), x.score, [[text_of(t), nats] for t, nats in x.why[:REASONS]]] for x in candidates],
+            [
+                [text_of(x.item), x.score, [[text_of(t), nats] for t, nats in x.why[:REASONS]]]
+                + ([] if x.probability is None else [x.probability])
+                for x in candidates
+            ],
         )
 
     def candidates(self) -> list[Candidate]:
         """The queue as it was given."""
         return [
-            Candidate(str(id_of(item)), score, tuple((str(id_of(target)), float(nats)) for target, nats in why))
-            for item, score, why in self.items
+            Candidate(str(id_of(item)), score, tuple((str(id_of(target)), float(nats)) for target, nats in why), *drawn)
+            for item, score, why, *drawn in self.items
         ]
 
 

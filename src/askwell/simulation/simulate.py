@@ -387,6 +387,7 @@ def _learner(plan: Design, job: Job, past: Sequence[Step]) -> Learner:
         classes=plan.classes,
         seed=seed,
         batch=plan.batch,
+        evaluation=0,  # the test set says how good the model is
     )
     asked = [position for step in past for position in step["asked"]]
     learner.tell(asked, [plan.labels[position] for position in asked])

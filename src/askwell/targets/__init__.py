@@ -4,6 +4,7 @@
 classes are as frequent as in use. Each of them is a `Targets`: something that gives a `Sample` at every step.
 """
 
+from askwell.targets.drawing import Drawn, Of, draw, is_turn
 from askwell.targets.prior import class_weights, effective_size, estimate_prior
 from askwell.targets.sampling import (
     Inputs,
@@ -18,16 +19,20 @@ from askwell.targets.sampling import (
 )
 
 __all__ = [
+    "Drawn",
     "Inputs",
+    "Of",
     "Sample",
     "Targets",
     "as_targets",
     "class_prior",
     "class_weights",
+    "draw",
     "effective_size",
     "estimate_prior",
     "from_pool",
     "given",
     "given_inputs",
+    "is_turn",
     "representatives",
 ]

@@ -108,6 +108,14 @@ def given_inputs(targets: Targets) -> Any:
     return targets.x if targets.weights is None else take(targets.x, np.flatnonzero(targets.weights))
 
 
+def given_weights(targets: Targets) -> np.ndarray | None:
+    """What the inputs of `given_inputs` count, summing to one; None where all count the same."""
+    if not isinstance(targets, _Given) or targets.weights is None:
+        return None
+    weights: np.ndarray = targets.weights[np.flatnonzero(targets.weights)]
+    return weights
+
+
 def from_pool(m: int, *, fixed: bool = False) -> Targets:
     """`m` inputs of the pool, each as likely as any other; redrawn every step, or `fixed`.
 

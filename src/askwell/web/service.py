@@ -106,6 +106,8 @@ class Panel:
     left: str  # how long the rest takes; "" if unknown
     metric: str  # of the curve; "" before there is one
     how: str  # the estimate's name
+    heading: str  # above the curve
+    about: str  # what the estimate is about, and what it rests on
     points: list[ChartPoint]
     model: str
     busy: bool
@@ -157,6 +159,8 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
         left="" if progress.closed else in_hours(progress.hours),
         metric=str(last.get("metric", "")).replace("_", " "),
         how=str(last.get("how", "")),
+        heading=_heading(last),
+        about=str(last.get("about", "")),
         points=curve_points(estimates),
         model=_model(good),
         busy=bool(status.get("training")),
@@ -168,12 +172,21 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
     )
 
 
+def _heading(estimate: Mapping[str, Any]) -> str:
+    """What the curve shows: of the targets only where the questions behind it were drawn for them."""
+    metric, of = str(estimate.get("metric", "")).replace("_", " ").capitalize(), estimate.get("of")
+    if not metric:
+        return "Learning curve"
+    where = {"targets": " on the targets", "nearest": " on the targets", "chosen": ", a lower bound"}
+    return metric + where.get(str(of), "" if of else f", {estimate.get('how', '')}")
+
+
 def curve_points(rounds: list[Mapping[str, Any]]) -> list[ChartPoint]:
     """The learning curve: (labels, value, low, high), by labels; of rounds with as many labels the latest.
 
     Only estimates that are named like the last one are on it: a curve must not mix two kinds of truth.
 
-    >>> name = {"metric": "accuracy", "how": "held-out"}
+    >>> name = {"metric": "accuracy", "how": "drawn"}
     >>> early = {"labels": 20, "estimate": {**name, "value": 0.7, "low": 0.6, "high": 0.8}}
     >>> late = {"labels": 40, "estimate": {**name, "value": 0.8, "low": 0.7, "high": 0.9}}
     >>> curve_points([late, early])

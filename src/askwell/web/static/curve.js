@@ -19,7 +19,8 @@ function faint(name, share) {
 
 const number = (value) => value.toFixed(Math.abs(value) < 10 ? 2 : 0);
 
-function options(width, read) {
+// A lower bound is drawn dashed.
+function options(width, read, bound) {
   const axis = (extra) => ({
     stroke: () => colour("soft"), font: "12px system-ui, sans-serif", ticks: { show: false },
     grid: { stroke: () => colour("rule"), width: 1 }, ...extra,
@@ -31,7 +32,7 @@ function options(width, read) {
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 8, width: 2 } },
     axes: [axis({ size: 28, space: 64 }), axis({ size: 40, space: 34, values: (_, ticks) => ticks.map(number) })],
     series: [{}, edge, edge, {
-      stroke: () => colour("accent"), width: 2.5, points: { show: (u) => u.data[0].length < 14, size: 6, fill: () => colour("accent") },
+      stroke: () => colour("accent"), width: 2.5, dash: bound ? [6, 5] : [], points: { show: (u) => u.data[0].length < 14, size: 6, fill: () => colour("accent") },
     }],
     bands: [{ series: [1, 2], fill: () => faint("accent", 0.16) }],
     hooks: { setCursor: [(u) => read(u.cursor.idx)] },
@@ -47,7 +48,7 @@ function stretch(low, high) {
 
 // The panel is drawn anew by the server; a curve that has not changed is put back as it was.
 export function drawCurve(place) {
-  const { metric, points } = JSON.parse(place.dataset.curve);
+  const { metric, points, bound } = JSON.parse(place.dataset.curve);
   if (points.length < 2) return;
   if (plot && drawn === place.dataset.curve) {
     place.replaceChildren(plot.root);
@@ -56,14 +57,15 @@ export function drawCurve(place) {
   const calm = document.getElementById("curve-caption").textContent;
   const read = (index) => {
     const point = points[index];
-    const words = point ? `${point[0]} labels: ${metric} ${number(point[1])}, ${number(point[2])} to ${number(point[3])}` : calm;
+    const least = bound ? "at least about " : "";
+    const words = point ? `${point[0]} labels: ${metric} ${least}${number(point[1])}, ${number(point[2])} to ${number(point[3])}` : calm;
     const caption = document.getElementById("curve-caption");
     if (caption && caption.textContent !== words) caption.textContent = words;
   };
   const columns = [0, 3, 2, 1].map((column) => points.map((point) => point[column])); // x, high, low, value
   plot?.destroy();
   place.replaceChildren();
-  plot = new uPlot(options(place.clientWidth, read), columns, place);
+  plot = new uPlot(options(place.clientWidth, read, bound), columns, place);
   drawn = place.dataset.curve;
 }
 
