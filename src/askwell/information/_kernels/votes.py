@@ -258,7 +258,7 @@ def _add_scores(
     joint, information,
 ):  # fmt: skip
     """`score`, with room for all that is worked out on the way."""
-    chunks, classes, words, size = bits.shape
+    chunks, classes, _, size = bits.shape
     blocks, block = weights.shape[1:]
     few = min(255.0, DRAW_BY_DRAW * classes)
     for chunk in range(chunks):  # and not candidate by candidate: a chunk stays in the cache
