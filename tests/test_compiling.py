@@ -188,3 +188,12 @@ def test_of_several_workers_one_says_it(fresh, monkeypatch, capsys):
         compiling._say_once()
         compiling._say_once()
     assert capsys.readouterr().err.count("askwell: compiling") == 1
+
+
+def test_a_loop_that_makes_no_arrays_takes_slices_and_keeps_nobody_from_freeing():
+    code = (
+        "import sys, numpy as np; from askwell.compiling import kernel; "
+        "total = kernel(allocates=False)(lambda x: x[1:].sum()); "
+        "x = np.arange(5.0); before = sys.getrefcount(x); print(total(x), sys.getrefcount(x) - before)"
+    )
+    assert run(code)[0].split() == ["10.0", "0"]

@@ -51,8 +51,11 @@ class _State:
 # ---- the decorator ---------------------------------------------------------------------------------------------------
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def kernel(*, allocates: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` that caches on disk where it can, and where it cannot compiles without a cache, with one warning.
+
+    A function that makes no arrays says `allocates=False`: then numba does not count who holds those that it is given,
+    and slices of them, with two locked instructions each. Called millions of times that is a third of its time.
 
     numba looks at the file of a function to tell whether what it has in its cache is still right. But functions of
     several files end up in one loop, so what it keeps goes by a name that changes with any of them.
@@ -60,6 +63,8 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     from numba import njit
 
     _listen()
+    if not allocates:
+        options["_nrt"] = False  # as numba's own functions have it (`numba.extending.register_jitable`)
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ = f"{function.__qualname__}_{_text_mark()}"

@@ -778,3 +778,19 @@ def test_torch_is_not_needed_for_the_rest():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'askwell[torch]'" in done.stdout
+
+
+def test_a_small_net_is_tried_and_trained_on_one_thread():
+    """Two inputs, or a few labels, are less work than torch's threads need to meet: they would spin meanwhile."""
+    seen = set()
+
+    class Noting(nn.Module):
+        def forward(self, x):
+            seen.add(torch.get_num_threads())
+            return x
+
+    torch.set_num_threads(2)
+    net = nn.Sequential(Noting(), nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+    x = rng_for(0, 0, "threads").normal(size=(20, 2))
+    DropoutModel(net, draws=3, training=QUICK).fit(x, x[:, 0] > 0, rng=rng_for(0, 0, "fit"))
+    assert seen == {1}

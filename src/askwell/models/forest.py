@@ -159,7 +159,7 @@ class ForestPosterior:
         k, c = self.trees.shape
         codes = np.empty((count(x), k), code_type(c))
         for span, part in input_parts(x, steps=self.steps, width=self.width, names=self.names):
-            codes[span] = leaf_rows(self.trees, part)
+            leaf_rows(self.trees, part, out=codes[span])
         return Votes(codes, c)
 
 

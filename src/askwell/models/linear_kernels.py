@@ -4,6 +4,8 @@ NumPy's passes over inputs and logits, exp among them, took most of what a predi
 exp is a polynomial on the way, right to the last bit or two of float32. `linear.py` says what each loop is to do.
 """
 
+from typing import Any
+
 import numpy as np
 
 from askwell.compiling import kernel
@@ -11,7 +13,7 @@ from askwell.models.linear import BIAS, DIGITS, FAR, HALF, LOG_2_MOST, LOG_2_RES
 
 __all__ = ["set_probs", "set_probs_above", "set_softmax", "set_standardised"]
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}  # nothing is fused: NumPy must come to the same bits
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # nothing is fused: NumPy must come to the same bits
 REORDERED = {**OPTIONS, "fastmath": {"contract", "nsz", "reassoc"}}  # of what is compared with a rough bound only
 HIGH, C7, C6, C5, C4, C3, C2 = TERMS
 

@@ -95,7 +95,7 @@ def _weights(
         some = rng.choice(len(z), MOST_ROWS, replace=False)
         z, codes, truth = z[some], codes[some], truth[some]
     half = rng.standard_normal((HELD_OUT_DRAWS // 2, truth.shape[1]))
-    noise = np.concatenate([half, -half]) * np.array(TEMPERS)[:, None, None]  # [tempers, draws, c]
+    noise = (np.concatenate([half, -half]) * np.array(TEMPERS)[:, None, None]).transpose(2, 0, 1)  # [c, tempers, draws]
     folds, logs = _folds(codes, rng), np.zeros((len(scales), len(TEMPERS)))
     held_out = folds == np.arange(folds.max() + 1)[:, None]  # [folds, n]
     modes = _modes(np.where(held_out[:, :, None], 0, z), truth, scales, tolerance=1e-3)
@@ -105,9 +105,10 @@ def _weights(
         shares = (new @ axes) ** 2  # [n, r]
         for i, (s, mode) in enumerate(zip(scales, modes, strict=True)):
             width = np.sqrt((shares / (1 / s**2 + np.maximum(squares, 0) / 2)).sum(axis=1))  # of a logit  [n]
-            logits = (new @ mode[fold])[:, None, None] + width[:, None, None, None] * noise
-            probs = _softmax(logits).mean(axis=2)
-            logs[i] += np.log(np.maximum(probs[np.arange(len(new)), :, codes[out]], 1e-12)).sum(axis=0)
+            logits = width[:, None, None] * noise[:, None]  # [c, n, tempers, draws]
+            logits += (new @ mode[fold]).T[:, :, None, None]
+            probs = _softmax(logits, 0)[codes[out], np.arange(len(new))].mean(axis=2)  # [n, tempers]
+            logs[i] += np.log(np.maximum(probs, 1e-12)).sum(axis=0)
     (typical_s, spread_s), (typical_t, spread_t) = BELIEF
     logs -= ((np.log(scales) - math.log(typical_s)) / spread_s)[:, None] ** 2 / 2
     logs -= ((np.log(TEMPERS) - math.log(typical_t)) / spread_t) ** 2 / 2
@@ -134,49 +135,53 @@ def _modes(z: np.ndarray, truth: np.ndarray, scales: np.ndarray, *, tolerance: f
     `tolerance`, in the Euclidean norm.
     """
     (g, _, r), c, modes = z.shape, truth.shape[1], []
-    weights, turned = np.zeros((g, r, c)), np.ascontiguousarray(z.transpose(0, 2, 1))
-    logits, squares = z @ weights, turned**2
+    truth = truth.T  # [c, n]: classes before inputs, so that sums over them run along whole cache lines
+    weights, turned = np.zeros((g, c, r)), np.ascontiguousarray(z.transpose(0, 2, 1))
+    logits, squares = np.zeros((g, c, z.shape[1])), z**2
     for s in scales:
-        probs = _softmax(logits)
-        gradient = turned @ (probs - truth) + weights / s**2
+        probs = _softmax(logits, 1)
+        gradient = (probs - truth) @ z + weights / s**2
         direction, old = np.zeros_like(weights), gradient
         for turn in range(MOST_STEPS):
             open_ = s**2 * _dots(gradient, gradient) > tolerance**2  # [g]
             if not open_.any():
                 break
             if turn % FRESH == 0:
-                curvature = (1 - np.einsum("gnc,gnc->gn", probs, probs)) / max(1, c - 1)
-                inverse, size = 1 / (squares @ curvature[:, :, None] + 1 / s**2), np.full(g, np.inf)  # [g, r, 1], [g]
+                curvature = (1 - (probs * probs).sum(axis=1)) / max(1, c - 1)  # [g, n]
+                inverse = 1 / (curvature[:, None] @ squares + 1 / s**2)  # [g, 1, r]
+                size = np.full(g, np.inf)
             steepest = inverse * gradient
             now = _dots(gradient, steepest)
             again = np.maximum(now - _dots(old, steepest), 0) / size
             direction = again[:, None, None] * direction - steepest
             slope = _dots(gradient, direction)
-            direction[slope >= 0] = -steepest[slope >= 0]
-            slope = np.where(slope < 0, slope, -now)
-            ahead, old, size = z @ direction, gradient, np.where(now > 0, now, np.inf)
-            mean = np.einsum("gnc,gnc->gn", probs, ahead)
-            bend = np.einsum("gnc,gnc->g", probs * ahead, ahead) - np.einsum("gn,gn->g", mean, mean)
-            bend += _dots(direction, direction) / s**2
+            up = slope >= 0
+            if up.any():
+                direction[up], slope = -steepest[up], np.where(up, -now, slope)
+            ahead, old, size = direction @ turned, gradient, np.where(now > 0, now, np.inf)
+            spread = probs * ahead
+            mean = spread.sum(axis=1, keepdims=True)
+            bend = _dots(spread, ahead) - _dots(mean, mean) + _dots(direction, direction) / s**2
             step = np.divide(-slope, bend, out=np.zeros(g), where=open_)  # Newton's, along it
             for _ in range(MOST_TURNS):
                 tried = logits + step[:, None, None] * ahead
-                probs = _softmax(tried)
+                probs = _softmax(tried, 1)
                 there = weights + step[:, None, None] * direction
-                gradient = turned @ (probs - truth) + there / s**2
+                gradient = (probs - truth) @ z + there / s**2
                 after = _dots(gradient, direction)
                 far = open_ & (after > -slope / 2)  # beyond the lowest point, which convexity has before it
                 if not far.any():
                     break
                 step = np.where(far, step * -slope / np.where(far, after - slope, 1), step)
             logits, weights = tried, there
-        modes.append(weights)
+        modes.append(weights.transpose(0, 2, 1))
     return modes
 
 
 def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Inner products `[g]` of `[g, r, c]`."""
-    return np.asarray(np.einsum("grc,grc->g", a, b))
+    """Inner products `[g]` of `[g, c, r]`."""
+    g = len(a)
+    return np.asarray((a.reshape(g, 1, -1) @ b.reshape(g, -1, 1))[:, 0, 0])
 
 
 def _deviations(
@@ -191,11 +196,11 @@ def _deviations(
     return np.asarray(np.tensordot(basis, inside - np.tensordot(basis.T, prior, 1), 1) + prior)
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    probs = logits - logits.max(axis=-1, keepdims=True)
+def _softmax(logits: np.ndarray, axis: int) -> np.ndarray:
+    """Over this axis."""
+    probs = logits - logits.max(axis=axis, keepdims=True)
     np.exp(probs, out=probs)
-    probs /= probs.sum(axis=-1, keepdims=True)
+    probs /= probs.sum(axis=axis, keepdims=True)
     return np.asarray(probs)
 
 

@@ -23,15 +23,15 @@ ROWS = 256  # inputs that go through all trees before the next ones: their featu
 FEW = 40  # keys that are sorted by insertion
 LARGEST = float(np.finfo(np.float32).max)
 INDEX = ir.IntType(32)  # of an element of a vector
-DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # 64 bits in which each six in a row are different ones
-POSITIONS = np.argsort([(int(DE_BRUIJN) << i) % 2**64 >> 58 for i in range(64)])  # of a bit, by the six that it gives
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+PAIRS, FOURS, EIGHTS, BYTES = (np.uint64(0x0101010101010101 * byte) for byte in (0x55, 0x33, 0x0F, 0x01))
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+INSIDE = OPTIONS | {"allocates": False}
 
 
 # ---- growing ---------------------------------------------------------------------------------------------------------
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _mixed(z):
     """`askwell.seeds.scrambled` of one number."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,20 +39,27 @@ def _mixed(z):
     return z ^ (z >> np.uint64(31))
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _below(state, n):
     """A random whole number below n; the state moves on."""
     state[0] += STEP
     return np.int64(((_mixed(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _lowest(word):
-    """The position of the lowest bit that is set."""
-    return POSITIONS[((word & (~word + np.uint64(1))) * DE_BRUIJN) >> np.uint64(58)]
+    """The position of the lowest bit that is set: how many are below it, by the usual sums of halves.
+
+    LLVM knows them as one instruction, which a table of positions is not.
+    """
+    word = (word & (~word + np.uint64(1))) - np.uint64(1)
+    word = word - ((word >> np.uint64(1)) & PAIRS)
+    word = (word & FOURS) + ((word >> np.uint64(2)) & FOURS)
+    word = (word + (word >> np.uint64(4))) & EIGHTS
+    return (word * BYTES) >> np.uint64(56)
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _sort(keys, n, spare, count):
     """The first n keys in ascending order of their upper halves: by insertion, or by byte after byte where many."""
     if n <= FEW:
@@ -62,30 +69,30 @@ def _sort(keys, n, spare, count):
                 keys[j] = keys[j - 1]
                 j -= 1
             keys[j] = key
-        return
-    top = np.uint64(0)
-    for i in range(n):
-        top |= keys[i]
-    top >>= np.uint64(32)
-    shift = np.uint64(32)
-    while top > np.uint64(0):
-        for i in range(257):
-            count[i] = 0
+    else:
+        top = np.uint64(0)
         for i in range(n):
-            count[np.intp((keys[i] >> shift) & np.uint64(255)) + 1] += 1
-        for i in range(256):
-            count[i + 1] += count[i]
-        for i in range(n):
-            digit = np.intp((keys[i] >> shift) & np.uint64(255))
-            spare[count[digit]] = keys[i]
-            count[digit] += 1
-        for i in range(n):
-            keys[i] = spare[i]
-        shift += np.uint64(8)
-        top >>= np.uint64(8)
+            top |= keys[i]
+        top >>= np.uint64(32)
+        shift = np.uint64(32)
+        while top > np.uint64(0):
+            for i in range(257):
+                count[i] = 0
+            for i in range(n):
+                count[np.intp((keys[i] >> shift) & np.uint64(255)) + 1] += 1
+            for i in range(256):
+                count[i + 1] += count[i]
+            for i in range(n):
+                digit = np.intp((keys[i] >> shift) & np.uint64(255))
+                spare[count[digit]] = keys[i]
+                count[digit] += 1
+            for i in range(n):
+                keys[i] = spare[i]
+            shift += np.uint64(8)
+            top >>= np.uint64(8)
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, last):
     """(how good, after which of n sorted keys) the best cut is; how good is -inf where there is none.
 
@@ -119,8 +126,8 @@ def _look(keys, n, more, y, t, w, classes, total, left, weight, begun, leaf, las
     return best, position
 
 
-@kernel(**OPTIONS)
-def _look_in_order(at, codes, positions, samples, start, stop, y, w, total, left, leaf, bits):
+@kernel(**INSIDE)
+def _look_in_order(f, codes, ordered, samples, start, stop, y, w, total, left, leaf, bits):
     """(how good, rank below, rank above, how many are below) of the best cut of a feature that none misses.
 
     None are below where there is one rank only, and there is no cut where how good is -inf.
@@ -133,24 +140,24 @@ def _look_in_order(at, codes, positions, samples, start, stop, y, w, total, left
     for c in range(total.shape[0]):
         left[c] = 0
         squares_right += total[c] * total[c]
-    for i in range(start, stop):
-        position = np.uint64(positions[samples[i]])
+    for i in range(np.uint64(start), np.uint64(stop)):
+        position = np.uint64(ordered[1, f, np.uint64(samples[i])])
         bits[position >> np.uint64(6)] |= np.uint64(1) << (position & np.uint64(63))
     best, low, high, before, below = -np.inf, np.int64(0), np.int64(0), np.int64(-1), 0
     for word in range(words):
         these = bits[word]
         bits[word] = 0
         while these != np.uint64(0):
-            sample = np.intp(at[np.uint64(WORD * word + _lowest(these))])
+            sample = ordered[0, f, np.uint64(WORD * word) + _lowest(these)]
             these &= these - np.uint64(1)
-            rank = np.int64(codes[sample])
+            rank = np.int64(codes[f, sample])
             if rank != before and there > 0:
                 below = max(below, 1)
                 if there >= leaf and size - there >= leaf:
                     good = squares_left / weight + squares_right / (whole - weight)
                     if good > best:
                         best, low, high, below = good, before, rank, there
-            before, c, step = rank, y[sample], w[sample]
+            before, c, step = rank, np.uint64(y[sample]), w[sample]
             squares_left += step * (2 * left[c] + step)
             squares_right -= step * (2 * (total[c] - left[c]) - step)
             left[c] += step
@@ -159,50 +166,87 @@ def _look_in_order(at, codes, positions, samples, start, stop, y, w, total, left
     return best, low, high, below
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _totals(samples, start, stop, y, t, w, classes, total):
     """Sum up the labels of a node to `total`, its weight to `w[-1]`; says whether all labels are the same."""
     for c in range(total.shape[0]):
         total[c] = 0
-    weight, alike, first = 0.0, True, samples[start]
-    for i in range(start, stop):
-        sample = samples[i]
+    weight, alike, first = 0.0, True, np.uint64(samples[start])
+    for i in range(np.uint64(start), np.uint64(stop)):
+        sample = np.uint64(samples[i])
         weight += w[sample]
-        total[y[sample]] += w[sample] * t[sample]
+        total[np.uint64(y[sample])] += w[sample] * t[sample]
         alike &= (y[sample] == y[first]) & (t[sample] == t[first])
     w[-1] = weight
     return alike
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _end(samples, start, stop, y, t, w, classes, total, pure, values, rows):
     """What a leaf says: (its row of `values`, how many rows there are now). Sure of class c: the row c."""
-    if pure and classes > 0:
-        return y[samples[start]], rows
+    row, rows = (y[samples[start]], rows) if pure and classes > 0 else (rows, rows + 1)
     if classes > 0:
-        for c in range(classes):
-            values[rows, c] = total[c] / w[-1]
+        for c in range(0 if pure else classes):
+            values[row, c] = total[c] / w[-1]
     else:
         mean, spread = total[0] / w[-1], 0.0
         for i in range(start, stop):
             spread += w[samples[i]] * (t[samples[i]] - mean) ** 2
-        values[rows, 0], values[rows, 1] = mean, spread / w[-1]
-    return rows, rows + 1
+        values[row, 0], values[row, 1] = mean, spread / w[-1]
+    return row, rows
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
+def _look_sorted(
+    f, codes, missing, samples, start, stop, y, t, w, classes, total, one_side, leaf, keys, spare, count
+):  # fmt: skip
+    """(how good, rank below, rank above, whether missing values go right, whether there are two values) of a feature.
+
+    Of the best cut. The rank above is `missing` where all that is there goes left and what is missing goes right.
+    """
+    here, least, most, absent = 0, missing, np.int64(0), 0.0
+    best, low, high, right = -np.inf, np.int64(0), np.int64(0), False
+    for c in range(one_side.shape[0]):
+        one_side[c] = 0
+    for i in range(start, stop):
+        sample = samples[i]
+        code = np.int64(codes[f, sample])
+        if code == missing:
+            absent += w[sample]
+            one_side[y[sample]] += w[sample] * t[sample]
+        else:
+            keys[here] = (np.uint64(code) << np.uint64(32)) | np.uint64(sample)
+            least, most, here = min(least, code), max(most, code), here + 1
+    gone = stop - start - here
+    lively = here > 0 and (least < most or gone > 0)
+    if lively:
+        _sort(keys, here, spare, count)
+        if gone > 0:  # missing values on the left, and below on the right
+            best, last = _look(keys, here, 0, y, t, w, classes, total, one_side, absent, gone, leaf, False)
+            low, high = np.int64(keys[last] >> np.uint64(32)), np.int64(keys[last + 1] >> np.uint64(32))
+            for c in range(one_side.shape[0]):
+                one_side[c] = 0
+        good, last = _look(keys, here, gone, y, t, w, classes, total, one_side, 0.0, 0, leaf, gone > 0)
+        if good > best:
+            best, low = good, np.int64(keys[last] >> np.uint64(32))
+            high = np.int64(keys[last + 1] >> np.uint64(32)) if last < here - 1 else missing
+            right = gone > 0 or 2 * (last + 1) <= here  # where none was missing: with most of the others
+    return best, low, high, right, lively
+
+
+@kernel(**INSIDE)
 def _split(
     codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks, total, one_side,
-    keys, spare, count, bits,
+    keys, spare, count, bits, most,
 ):  # fmt: skip
     """(feature or -1, rank below the cut, rank above it, whether missing values go right) of a node's best split.
 
-    Features are drawn without replacement: `look` of them, and more until one is not constant here. The rank above is
-    `levels[f]` where all that is there goes left and what is missing goes right.
+    Features are drawn without replacement: `look` of them, and more until one is not constant here. None is drawn after
+    one whose cut is as good as any can be, `most`: it leaves a class alone on either side.
     """
     best, chosen, low, high, right = -np.inf, -1, np.int64(0), np.int64(0), False
     at, lively, seen = order.shape[0], False, 0
-    while at > 0 and (seen < look or not lively):
+    while at > 0 and (seen < look or not lively) and best < most:
         pick = _below(state, at)
         picks[seen] = pick
         at, seen = at - 1, seen + 1
@@ -210,41 +254,16 @@ def _split(
         order[pick], order[at] = order[at], f
         if 0 < bits.size <= 4 * (stop - start):  # or there are more words than samples to look at
             good, under, above, below = _look_in_order(
-                ordered[0, f], codes[f], ordered[1, f], samples, start, stop, y, w, total, one_side, leaf, bits
+                f, codes, ordered, samples, start, stop, y, w, total, one_side, leaf, bits
             )
-            lively |= below > 0
-            if good > best:
-                best, chosen, low, high, right = good, f, under, above, 2 * below <= stop - start
-            continue
-        here, least, most, absent = 0, levels[f], np.int64(0), 0.0
-        for c in range(one_side.shape[0]):
-            one_side[c] = 0
-        for i in range(start, stop):
-            sample = samples[i]
-            code = np.int64(codes[f, sample])
-            if code == levels[f]:
-                absent += w[sample]
-                one_side[y[sample]] += w[sample] * t[sample]
-            else:
-                keys[here] = (np.uint64(code) << np.uint64(32)) | np.uint64(sample)
-                least, most, here = min(least, code), max(most, code), here + 1
-        gone = stop - start - here
-        if here == 0 or (least == most and gone == 0):
-            continue
-        lively = True
-        _sort(keys, here, spare, count)
-        if gone > 0:  # missing values on the left, and below on the right
-            good, last_key = _look(keys, here, 0, y, t, w, classes, total, one_side, absent, gone, leaf, False)
-            if good > best:
-                best, chosen, right = good, f, False
-                low, high = np.int64(keys[last_key] >> np.uint64(32)), np.int64(keys[last_key + 1] >> np.uint64(32))
-            for c in range(one_side.shape[0]):
-                one_side[c] = 0
-        good, last_key = _look(keys, here, gone, y, t, w, classes, total, one_side, 0.0, 0, leaf, gone > 0)
+            several, goes = below > 0, 2 * below <= stop - start
+        else:
+            good, under, above, goes, several = _look_sorted(
+                f, codes, levels[f], samples, start, stop, y, t, w, classes, total, one_side, leaf, keys, spare, count
+            )
+        lively |= several
         if good > best:
-            best, chosen, low = good, f, np.int64(keys[last_key] >> np.uint64(32))
-            high = np.int64(keys[last_key + 1] >> np.uint64(32)) if last_key < here - 1 else levels[f]
-            right = gone > 0 or 2 * (last_key + 1) <= here  # where none was missing: with most of the others
+            best, chosen, low, high, right = good, f, under, above, goes
     while seen > 0:  # the next node finds the features in their order again
         seen -= 1
         f = order[picks[seen]]
@@ -253,12 +272,12 @@ def _split(
     return chosen, low, high, right
 
 
-@kernel(**OPTIONS)
-def _parted(codes, missing, samples, start, stop, low, right):
+@kernel(**INSIDE)
+def _parted(codes, f, missing, samples, start, stop, low, right):
     """Bring those that go left to the front, and say where the others begin."""
     last = stop - 1
     while start <= last:
-        code = np.int64(codes[samples[start]])
+        code = np.int64(codes[f, samples[start]])
         if right if code == missing else code > low:
             samples[start], samples[last] = samples[last], samples[start]
             last -= 1
@@ -267,19 +286,19 @@ def _parted(codes, missing, samples, start, stop, low, right):
     return start
 
 
-@kernel(**OPTIONS)
-def _between(numbers, low, high, missing):
+@kernel(**INSIDE)
+def _between(numbers, f, low, high, missing):
     """What separates two values: half-way, or the lower one where there is nothing between them.
 
     What is missing from the rest: what nothing finite is above.
     """
     if high == missing:
         return LARGEST
-    middle = np.float64(numbers[low]) / 2 + np.float64(numbers[high]) / 2
-    return middle if middle < numbers[high] else np.float64(numbers[low])
+    middle = np.float64(numbers[f, low]) / 2 + np.float64(numbers[f, high]) / 2
+    return middle if middle < numbers[f, high] else np.float64(numbers[f, low])
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _drawn(state, shares, guide, weights, w, times, samples):
     """Draw the samples of a tree, those that occur to `samples` and what they weigh to `w`; says how many they are.
 
@@ -329,7 +348,8 @@ def grow(
     guide = np.empty(shares.shape[0], np.int64)
     for i in range(guide.shape[0]):
         guide[i] = np.searchsorted(shares, ((i << 32) + n - 1) // n, side="right")
-    whole = classes > 0 and shares.shape[0] > 0  # counts: no order of adding them up changes a cut
+    counts = classes > 0 and shares.shape[0] > 0  # no order of adding them up changes a cut
+    whole = counts
     for f in range(d):
         whole &= np.int64(codes[f, ordered[0, f, n - 1]]) < levels[f]  # what is missing would come last
     bits = np.zeros(-(-n // WORD) if whole else 0, np.uint64)
@@ -352,18 +372,18 @@ def grow(
             depths[tree] = max(depths[tree], depth)
             pure, chosen = _totals(samples, start, stop, y, t, w, classes, total), -1
             if not pure and stop - start >= 2 * leaf and depth < deepest:
-                state[0] = way
+                state[0], most = way, w[-1] if counts else np.inf
                 chosen, low, high, right = _split(
                     codes, levels, ordered, samples, start, stop, y, t, w, classes, look, leaf, state, order, picks,
-                    total, one_side, keys, spare, count, bits,
+                    total, one_side, keys, spare, count, bits, most,
                 )  # fmt: skip
             if chosen < 0:
                 feature[node], threshold[node], left[node], missing_right[node] = 0, np.inf, node, False
                 value[node], rows = _end(samples, start, stop, y, t, w, classes, total, pure, values, rows)
                 continue
-            middle = _parted(codes[chosen], levels[chosen], samples, start, stop, low, right)
+            middle = _parted(codes, chosen, levels[chosen], samples, start, stop, low, right)
             feature[node], left[node], missing_right[node], value[node] = chosen, free, right, 0
-            threshold[node] = _between(numbers[chosen], low, high, levels[chosen])
+            threshold[node] = _between(numbers, chosen, low, high, levels[chosen])
             starts[waiting], stops[waiting], nodes[waiting] = middle, stop, free + 1
             starts[waiting + 1], stops[waiting + 1], nodes[waiting + 1] = start, middle, free
             deep[waiting], deep[waiting + 1] = depth + 1, depth + 1
@@ -434,7 +454,7 @@ def _set_digit(typing: Any, codes: Any, position: Any, bits: Any, digit: Any, fi
     return types.void(codes, types.intp, types.uint64, types.uint8, types.boolean), code
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def _turn(square):
     """Turn over a square of bits, `square [WORD]`: bit j of word i and bit i of word j are exchanged."""
     size, mask = 32, np.uint64(0x00000000FFFFFFFF)
@@ -493,7 +513,7 @@ def sift(x, begin, inner, leaf, first, most, out):
                     rows[position + t] = line[t]
 
 
-@kernel(**OPTIONS)
+@kernel(**INSIDE)
 def spread_leaves(rows, values, out):
     """out[i, k] = values[rows[i, k]], for `out [n, k, c]`."""
     for i in range(rows.shape[0]):

@@ -435,9 +435,10 @@ def leaf_values(trees: Trees, x: np.ndarray, *, out: np.ndarray) -> None:
             np.take(trees.values, rows, axis=0, out=out[span])
 
 
-def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
+def leaf_rows(trees: Trees, x: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
     """The rows of `trees.values` that the leaves of `x [n, features]`, float32, have, `[n, k]`.
 
+    They are written to `out`, if it is given: of unsigned integers that are wide enough.
     A missing value, NaN, goes where the node says: the features are given twice, once with missing values below every
     threshold and once above, and a node looks at one or the other.
     """
@@ -449,9 +450,9 @@ def leaf_rows(trees: Trees, x: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(x, np.float32).view()
     x.flags.writeable = False  # so that numba compiles for one kind of array
     count = len(trees.values)
-    out = np.empty(
-        (len(x), len(trees.roots)), np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.uint32
-    )
+    if out is None:
+        kind = np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.uint32
+        out = np.empty((len(x), len(trees.roots)), kind)
     if not ready(SECONDS * len(x) * int(trees.depths.sum())):
         _walk(trees, x, out)
         return out

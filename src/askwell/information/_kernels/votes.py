@@ -30,6 +30,7 @@ DRAW_BY_DRAW = 1.7  # votes per class of a target below which a group is counted
 BY_BITS = 32  # classes up to which votes for each are counted by bits
 SPARSE = 32  # of so many classes a group reaches one: then its counts are wiped one by one
 IN_ORDER: dict[str, Any] = {"nogil": True, "error_model": "numpy"}  # no fast mathematics
+INSIDE = IN_ORDER | {"allocates": False}
 
 
 @intrinsic
@@ -42,13 +43,13 @@ def _ones(typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), code
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def lowest(word):
     """The position of the lowest bit that is set."""
     return np.int64(_ones((word & (~word + np.uint64(1))) - np.uint64(1)))
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def codes_of(probs, index, codes):
     """The class that each draw of `probs[index] [n, k, c]` is sure of, to `codes [n, k]`."""
     for i in range(index.shape[0]):
@@ -77,7 +78,7 @@ def _equal(typing: Any, codes: Any, position: Any, vote: Any) -> Any:
     return types.uint64(codes, types.intp, types.int64), code
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def count(codes, counts):
     """How many draws of `codes [n, k]` vote for each class, to `counts [n, c]`.
 
@@ -100,7 +101,7 @@ def count(codes, counts):
             counts[i, row[k]] += 1
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _sets(codes, line, bits, held):
     """The draws of one input's `codes [k]` that vote for each class, as `bits [c, words]`, and how many they are.
 
@@ -120,7 +121,7 @@ def _sets(codes, line, bits, held):
             held[y] += np.int64(_ones(these))
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _members(bits, members):
     """The draws of a set, in order."""
     place = 0
@@ -132,7 +133,7 @@ def _members(bits, members):
             place += 1
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _own(held, f):
     """sum_y F(n(y))."""
     total = np.int64(0)
@@ -164,7 +165,7 @@ def pack(codes, f, bits, cells, counts, own):
         own[chunk, place] = _own(held, f)
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _add_by_draws(members, cells, rises, classes, table, total):
     """total[j] += sum_z F(n(y, z)) of a group `members` of at most 255 draws; `table [c M]` is 0 before and after."""
     draws, size = members.shape[0], cells.shape[1]
@@ -184,7 +185,7 @@ def _add_by_draws(members, cells, rises, classes, table, total):
             table[cell] = 0
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _shared(group, bits, both):
     """both[j] = how many bits the set `group [words]` shares with each of `bits [words, M]`."""
     words = group.shape[0]
@@ -203,7 +204,7 @@ def _shared(group, bits, both):
             both[j] += np.uint32(_ones(group[word] & bits[word, j]))
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _add_by_bits(group, bits, f, both, total):
     """total[j] += sum_z F(n(y, z)) of one group, a set of draws."""
     for z in range(bits.shape[0]):
@@ -212,7 +213,7 @@ def _add_by_bits(group, bits, f, both, total):
             total[j] += f[both[j]]
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _two_classes(sets, held, bits, counts, f, both, total):
     """total[j] = sum_(y, y*) F(n(y, y*)) for two classes: one count gives all four."""
     _shared(sets[0], bits[0], both)
@@ -222,7 +223,7 @@ def _two_classes(sets, held, bits, counts, f, both, total):
         total[j] = f[n] + f[mine - n] + f[theirs - n] + f[others + n - theirs]
 
 
-@kernel(**IN_ORDER)
+@kernel(**INSIDE)
 def _weighted(w, v):
     """sum_j w_j v_j: every eighth term in a sum of its own, these added up in pairs. LANES of them, spelt out.
 
@@ -251,26 +252,15 @@ def _weighted(w, v):
     return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
-@kernel(**IN_ORDER)
-def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pairs):
-    """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `codes [n, k]`. The targets are as `pack` has them.
-
-    `weights [chunks, blocks, size]`: what a block of targets adds is summed up before it is added to that of others.
-    `unit` is 1 / (k units of F). If `pairs [n, chunks, M]` is not empty I(y; y*_j) is written there instead.
-    """
-    chunks, classes, words, size = bits.shape
+@kernel(**INSIDE)
+def _add_scores(
+    codes, f, rises, unit, bits, cells, counts, own, weights, scores, pairs, sets, held, line, members, table, both,
+    joint, information,
+):  # fmt: skip
+    """`score`, with room for all that is worked out on the way."""
+    chunks, classes, _, size = bits.shape
     blocks, block = weights.shape[1:]
-    sets, held, line = (
-        np.empty((classes, words), np.uint64),
-        np.empty(classes, np.int64),
-        np.zeros(words * WORD, codes.dtype),
-    )
-    members, table, both = (
-        np.empty(codes.shape[1], np.int64),
-        np.zeros(classes * size, np.uint8),
-        np.empty(size, np.uint32),
-    )
-    joint, information, few = np.empty(size, np.int64), np.empty(size), min(255.0, DRAW_BY_DRAW * classes)
+    few = min(255.0, DRAW_BY_DRAW * classes)
     for chunk in range(chunks):  # and not candidate by candidate: a chunk stays in the cache
         for i in range(codes.shape[0]):
             _sets(codes[i], line, sets, held)
@@ -294,3 +284,19 @@ def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pair
             else:
                 for b in range(blocks):
                     scores[i] += _weighted(weights[chunk, b], information[b * block : (b + 1) * block])
+
+
+@kernel(**IN_ORDER)
+def score(codes, f, rises, unit, bits, cells, counts, own, weights, scores, pairs):
+    """Add sum_j w_j I(y; y*_j) to `scores[i]` for the candidates `codes [n, k]`. The targets are as `pack` has them.
+
+    `weights [chunks, blocks, size]`: what a block of targets adds is summed up before it is added to that of others.
+    `unit` is 1 / (k units of F). If `pairs [n, chunks, M]` is not empty I(y; y*_j) is written there instead.
+    """
+    _, classes, words, size = bits.shape
+    _add_scores(
+        codes, f, rises, unit, bits, cells, counts, own, weights, scores, pairs,
+        np.empty((classes, words), np.uint64), np.empty(classes, np.int64), np.zeros(words * WORD, codes.dtype),
+        np.empty(codes.shape[1], np.int64), np.zeros(classes * size, np.uint8), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size),
+    )  # fmt: skip
