@@ -155,7 +155,9 @@ class _Best:
 
 
 def _step(optimiser: Any, loss: Tensor) -> None:
-    optimiser.zero_grad()
+    for group in optimiser.param_groups:  # what zero_grad does, without its bookkeeping: a tenth of a small net's step
+        for parameter in group["params"]:
+            parameter.grad = None
     loss.backward()
     optimiser.step()
 

@@ -53,7 +53,7 @@ LEAST = 1e-300  # a class less probable than this has no share: its inverse woul
 FAINT = 1 / 128  # a draw gives a class up where its probability is below this share of the mean ...
 STRONG = 0.05  # ... and an input is strong if draws give up, on average, a class drawn from the mean this often
 IS_STRONG, IS_VOTES = 1, 2  # kinds of inputs, which add up
-LOOK = 20  # draws between two looks at that sum: votes are soon seen to be strong
+BESIDE = 16  # draws that are summed side by side: a whole number of vectors, whatever the classes
 
 
 # ---- phi(u) = (1 + u) log(1 + u) - u -------------------------------------------------------------------------------
@@ -174,25 +174,40 @@ def _two_means(p, tolerance, means):
     return wrong == 0
 
 
-@kernel(**JIT)
-def _class_means(p, tolerance, partial, means):
-    """p(y) for one input's `p [k, c]`, c > 2; False if a row is not a distribution. `partial [4, c]` is scratch.
-
-    Summed as differences from the first draw: where all draws agree, their mean is what they say, to the bit.
-    """
-    partial[:] = 0.0
-    sound = True
+@kernel(**ANY_ORDER)
+def _are_distributions(p, tolerance):
+    """Whether no number of `p [k, c]` is below zero or missing, and each row sums to one."""
+    zero, one, near, wrong = p.dtype.type(0), p.dtype.type(1), p.dtype.type(tolerance), np.int32(0)
     for k in range(p.shape[0]):
-        row = 0.0
+        total = zero
         for y in range(p.shape[1]):
-            value = np.float64(p[k, y])
-            sound &= value >= 0
-            row += value
-            partial[k & 3, y] += value - p[0, y]  # four sums: the next addition need not wait for the last
-        sound &= abs(row - 1.0) <= tolerance
-    for y in range(p.shape[1]):
-        means[y] = p[0, y] + ((partial[0, y] + partial[1, y]) + (partial[2, y] + partial[3, y])) / p.shape[0]
-    return sound
+            total += p[k, y]
+        wrong |= np.int32(0) if abs(total - one) <= near else np.int32(1)
+    flat = p.reshape(-1)
+    for j in range(flat.shape[0]):
+        wrong |= np.int32(0) if flat[j] >= zero else np.int32(1)
+    return wrong == 0
+
+
+@kernel(**JIT)
+def _class_means(p, first, partial, means):
+    """p(y) for one input's `p [k, c]`, c > 2; `first` and `partial [BESIDE c]` are scratch.
+
+    `BESIDE` draws are summed side by side, as vectors over draws and classes, and as differences from the first draw:
+    where all draws agree, their mean is what they say, to the bit.
+    """
+    (draws, classes), flat, width = p.shape, p.reshape(-1), partial.shape[0]
+    for j in range(width):
+        first[j], partial[j] = p[0, j % classes], 0
+    for start in range(0, flat.shape[0], width):
+        part = flat[start : start + width]
+        for j in range(part.shape[0]):
+            partial[j] += np.float64(part[j]) - np.float64(first[j])
+    for y in range(classes):
+        total = 0.0
+        for j in range(y, width, classes):
+            total += partial[j]
+        means[y] = p[0, y] + total / draws
 
 
 @kernel(**ANY_ORDER)
@@ -206,28 +221,26 @@ def _two_are_strong(p, means):
     return means[0] * first + means[1] * second > STRONG * p.shape[0]
 
 
-@kernel(**ANY_ORDER)
+@kernel(**JIT)
 def _is_strong(p, means, limits, given_up):
     """Whether sum_y p(y) share_k[p_k(y) < FAINT p(y)] > STRONG for one input's `p [k, c]`.
 
     Cells of a joint table with p(y, y*) < FAINT / 2 p(y) p(y*) hold at most twice this sum, of either input, of all
-    p(y) p(y*): where one input is not strong there are few. `limits [c]` and `given_up [c]` are scratch.
+    p(y) p(y*): where one input is not strong there are few. `limits` and `given_up [BESIDE c]` are scratch.
     """
-    draws, classes = p.shape
+    (draws, classes), flat, width = p.shape, p.reshape(-1), limits.shape[0]
     if classes == 2:
         return _two_are_strong(p, means)
-    for y in range(classes):
-        limits[y], given_up[y] = FAINT * means[y], 0
-    for start in range(0, draws, LOOK):
-        for k in range(start, min(start + LOOK, draws)):
-            for y in range(classes):
-                given_up[y] += p[k, y] < limits[y]
-        expected = 0.0
-        for y in range(classes):
-            expected += means[y] * given_up[y]
-        if expected > STRONG * draws:
-            return True
-    return False
+    for j in range(width):
+        limits[j], given_up[j] = FAINT * means[j % classes], 0
+    for start in range(0, flat.shape[0], width):
+        part = flat[start : start + width]
+        for j in range(part.shape[0]):
+            given_up[j] += np.int32(part[j] < limits[j])
+    expected = 0.0
+    for j in range(width):
+        expected += means[j % classes] * given_up[j]
+    return expected > STRONG * draws
 
 
 @kernel(**ANY_ORDER)
@@ -273,7 +286,8 @@ def look_at(probs, tolerance, means, kinds):
     Returns the first that is no distribution, or -1.
     """
     classes = probs.shape[2]
-    partial, limits, given_up = np.empty((4, classes)), np.empty(classes, probs.dtype), np.empty(classes, np.int32)
+    width = BESIDE * classes
+    partial, first, given_up = np.empty(width), np.empty(width, probs.dtype), np.empty(width, np.int32)
     for i in range(probs.shape[0]):
         if kinds.size and _are_votes(probs[i], means[i]):
             kinds[i] = IS_VOTES + IS_STRONG * (1 - _dot(means[i], means[i]) > STRONG)  # what is below, at less cost
@@ -281,11 +295,12 @@ def look_at(probs, tolerance, means, kinds):
         if classes == 2:
             sound = _two_means(probs[i], tolerance, means[i])
         else:
-            sound = _class_means(probs[i], tolerance, partial, means[i])
+            sound = _are_distributions(probs[i], tolerance)
+            _class_means(probs[i], first, partial, means[i])
         if not sound:
             return i
         if kinds.size:
-            kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], limits, given_up)
+            kinds[i] = IS_STRONG * _is_strong(probs[i], means[i], first, given_up)
     return -1
 
 
