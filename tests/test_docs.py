@@ -1,7 +1,10 @@
 """The manual tells the truth: its examples run, its names exist, and no public name is missing from it."""
 
 import doctest
+import importlib
 import re
+import sys
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -128,6 +131,30 @@ def test_tables_are_read():
 def test_every_public_name_is_in_the_manual(name):
     manual = "\n".join(page.read_text("utf-8") for page in PAGES if page.parent.name == "docs")
     assert re.search(rf"\b{name}\b", manual), f"docs/*.md never mention askwell.{name}"
+
+
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+
+
+def in_the_reference():
+    """What the reference is made from: askwell.Learner, askwell.information.draws, ..."""
+    return {name for page in REFERENCE for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.M)}
+
+
+@pytest.mark.parametrize("name", sorted(in_the_reference()))
+def test_what_the_reference_names_exists(name):
+    path, _, last = name.rpartition(".")
+    thing = sys.modules.get(name) or getattr(importlib.import_module(path), last, None) or importlib.import_module(name)
+    assert thing.__doc__
+
+
+def test_every_public_name_is_in_the_reference():
+    named = in_the_reference()
+    rooms = {f"askwell.{room}" for room in askwell.__all__ if ismodule(getattr(askwell, room))}
+    left = {f"askwell.{name}" for name in askwell.__all__} - named - rooms - {"askwell.simulate"}
+    assert not left
+    assert "askwell.simulation.simulate.simulate" in named, "askwell.simulate by its full name"
+    assert not [room for room in rooms if not any(name.startswith(room) for name in named)]
 
 
 def test_links_lead_somewhere():
