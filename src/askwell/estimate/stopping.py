@@ -43,7 +43,7 @@ APART = 10  # labels between two looks
 DOUBTED = 20  # items with labels of several people, from which on their agreement counts
 # The gain of a share s of a doubling, where c of the predictions changed with the last one: its 95 % interval, and its
 # median. Accuracy also moves without any reason that could be seen before: the first number of each.
-LOW, HIGH, MIDDLE = (-0.04, -0.25), (0.012, 0.45), 0.13
+LOW, HIGH, MIDDLE = (-0.042, -0.1), (0.014, 0.6), 0.14
 MOST = 20  # times as many labels as there are: nothing is said of what would come after
 
 RULE = (
@@ -121,7 +121,7 @@ def outlook(
 ) -> Outlook:
     """Forecast and advice for a round and its labels, position -> label in the order they were told.
 
-    With an `estimate`, nothing is forecast that would take it below 0 or above 1. `agreement` is Cohen's kappa of
+    With an `estimate`, nothing is forecast that its interval has no room for. `agreement` is Cohen's kappa of
     several annotators, where enough items have labels of several.
     """
     now = change(latest, labels)
@@ -154,10 +154,11 @@ def forecast(last: Change | None, *, estimate: Estimate | None = None, more: int
     """What `more` labels are expected to bring on the targets; None while nothing is known of a change.
 
     With n labels, of which the last half changed a share c of the predictions, `more` labels are s = log2(1 + more / n)
-    of a doubling. The gain is forecast to be 0.13 s c, within -(0.04 + 0.25 s c) and 0.012 + 0.45 s c.
+    of a doubling. The gain is forecast to be 0.14 s c, within -(0.042 + 0.1 s c) and 0.014 + 0.6 s c, and nothing that
+    would take the estimate's interval below 0 or above 1.
 
     >>> print(forecast(Change(100, 50, changed=0.1, improved=0.04, targets=200)))
-    50 more labels: +0.8% (-5.5% to +3.8%)
+    50 more labels: +0.8% (-4.8% to +4.9%)
     >>> forecast(None) is None
     True
     """
@@ -165,12 +166,9 @@ def forecast(last: Change | None, *, estimate: Estimate | None = None, more: int
     if last is None:
         return None
     spent = last.changed * math.log2(1 + more / last.labels)
-    now = None if estimate is None else min(max(estimate.value, 0.0), 1.0)
-    least, most = (-1.0, 1.0) if now is None else (-now, 1 - now)
-    low, gain, high = (
-        float(np.clip(value, least, most))
-        for value in (LOW[0] + LOW[1] * spent, MIDDLE * spent, HIGH[0] + HIGH[1] * spent)
-    )
+    value, least, most = (0.0, 0.0, 1.0) if estimate is None else (estimate.value, estimate.low, estimate.high)
+    gain = float(np.clip(MIDDLE * spent, -value, 1 - value))
+    low, high = max(LOW[0] + LOW[1] * spent, -most), min(HIGH[0] + HIGH[1] * spent, 1 - least)
     return Forecast(more, gain, low, high)
 
 
@@ -181,7 +179,7 @@ def labels_needed(last: Change | None, estimate: Estimate | None, accuracy: floa
 
     >>> last = Change(100, 50, changed=0.1, improved=0.04, targets=200)
     >>> labels_needed(last, Estimate(0.9, 0.8, 0.95, "drawn", 20, "targets"), 0.92), labels_needed(last, None, 0.9)
-    ((14, 191), (None, None))
+    ((8, 170), (None, None))
     """
     if not 0 < accuracy <= 1:
         raise ValueError(f"accuracy must be above 0 and at most 1, but it is {accuracy!r}. Try 0.95.")
