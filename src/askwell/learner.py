@@ -202,9 +202,8 @@ class Learner:
         cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
         bound.
         """
-        labels = self._known()
         skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
-        return estimate(self._strategy, labels, skipped=skipped - {*labels})
+        return estimate(self._strategy, self._known(), skipped=skipped)
 
     def forecast(self, more: int = MORE) -> Forecast | None:
         """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.

@@ -263,7 +263,7 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
         strategy,
         labels,
         size=settings.batch,
-        skipped={project.items.position(item) for item in skipped} - {*labels},
+        skipped={project.items.position(item) for item in skipped},
         agreement=_agreement(session),
     )
     ahead = plan.outlook
