@@ -177,7 +177,8 @@ def forecast(last: Change | None, *, estimate: Estimate | None = None, more: int
 def labels_needed(last: Change | None, estimate: Estimate | None, accuracy: float) -> tuple[int | None, int | None]:
     """(at least so many more labels, about so many more labels) until this accuracy; None: more than can be foreseen.
 
-    The first is where the upper end of the forecast reaches it, the second where its middle does.
+    Nothing can be foreseen where the estimate is only a lower bound: the model may be as good already. The first is
+    where the upper end of the forecast reaches it, the second where its middle does.
 
     >>> last = Change(100, 50, changed=0.1, improved=0.04, targets=200)
     >>> labels_needed(last, Estimate(0.9, 0.8, 0.95, "drawn", 20, "targets"), 0.92), labels_needed(last, None, 0.9)
@@ -185,7 +186,7 @@ def labels_needed(last: Change | None, estimate: Estimate | None, accuracy: floa
     """
     if not 0 < accuracy <= 1:
         raise ValueError(f"accuracy must be above 0 and at most 1, but it is {accuracy!r}. Try 0.95.")
-    if last is None or estimate is None:
+    if last is None or estimate is None or estimate.how != "drawn":
         return None, None
     wanted = accuracy - estimate.value
     return _until(wanted - HIGH[0], HIGH[1] * last.changed, last.labels), _until(
