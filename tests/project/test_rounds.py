@@ -632,6 +632,17 @@ def test_what_an_accuracy_takes_is_recorded_where_the_estimate_is_no_bound(proje
     assert recorded(found)[0]["needed"] == []
 
 
+def test_agreement_on_items_that_were_chosen_is_not_compared_with_the_models_on_drawn_ones(project):
+    found = project(evaluation=0.5, targets=False, labels_per_item=2)
+    order = draw(as_pool(X), as_targets(None), seed=5).positions.tolist()
+    label(found, order[:30])
+    label(found, order[40:])
+    label(found, order[40:], who="bob", flipped=True)  # they never agree, on 40 items that may be the hardest
+    train_round(found)
+    assert found.session().progress().agreement.kappa < 0
+    assert "kappa" not in recorded(found)[0]["advice"]["why"]
+
+
 def test_two_annotators_who_agree_no_better_than_the_model_end_it(project):
     """Played: both label everything, and each errs often; the model learns what they agree on."""
     found = project(evaluation=0.5, targets=False, labels_per_item=2)

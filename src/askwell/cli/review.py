@@ -39,13 +39,14 @@ def review(folder: Path, confirm: tuple[str, ...], who: str | None, as_json: boo
                 session.answer(name, item, mine[item], key=uuid.uuid4().hex)
             click.echo(f"Confirmed {plural(len({*confirm}), 'label')}.", err=as_json)
         issues, labels = session.label_issues(who=who), session.labels()
-        for each in issues:
-            by = [*labels[each["item"]].votes]
+        for issue in issues:
+            now = labels[issue["item"]]  # its class may have another name by now
+            each = {**issue, "label": now.label, "who": [*now.votes]}
             if as_json:
-                click.echo(json.dumps({**each, "who": by}, ensure_ascii=False))
+                click.echo(json.dumps(each, ensure_ascii=False))
                 continue
             why = "people disagree" if each["reason"] == "disagreement" else f"p = {each['probability']:.2f}"
-            label = f"{each['label']}, or {each['suggested']}? ({why}; {', '.join(by)})"
+            label = f"{each['label']}, or {each['suggested']}? ({why}; {', '.join(now.votes)})"
             click.echo(f"{printable(each['item'])}  {printable(label)}  {excerpt(project, each['item'])}".rstrip())
         if not issues:
             click.echo("No label deserves a second look, as far as the last training could tell.", err=True)

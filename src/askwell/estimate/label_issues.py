@@ -76,7 +76,7 @@ def label_issues(
     classes = classes_of(labels.values()) if strategy.classes is None else list(strategy.classes)
     column = {label: place for place, label in enumerate(classes)}
     own = probs[np.arange(len(probs)), [column[label] for label in labels.values()]]
-    doubted, found = unlikely(own), list[LabelIssue]()
+    doubted, issues = unlikely(own), list[LabelIssue]()
     for row, (position, label) in enumerate(labels.items()):
         others = {*(votes or {}).get(position, ())} - {label}
         if position in reviewed or not (others or doubted[row]):
@@ -84,8 +84,8 @@ def label_issues(
         among = [column[each] for each in others] if others else [*range(len(classes))]
         suggested = classes[max(among, key=lambda each: float(probs[row, each]))]
         reason: Literal["unlikely", "disagreement"] = "disagreement" if others else "unlikely"
-        found.append(LabelIssue(strategy.pool.ids[position], label, float(own[row]), suggested, reason))
-    return sorted(found, key=lambda issue: issue.probability)
+        issues.append(LabelIssue(strategy.pool.ids[position], label, float(own[row]), suggested, reason))
+    return sorted(issues, key=lambda issue: issue.probability)
 
 
 def unlikely(own: np.ndarray) -> np.ndarray:
@@ -95,6 +95,6 @@ def unlikely(own: np.ndarray) -> np.ndarray:
     (array([2]),)
     """
     lowest = np.argsort(own, kind="stable")[: math.ceil(MOST * len(own))]
-    found = np.zeros(len(own), bool)
-    found[lowest[own[lowest] < UNLIKELY]] = True
-    return found
+    offered = np.zeros(len(own), bool)
+    offered[lowest[own[lowest] < UNLIKELY]] = True
+    return offered

@@ -40,7 +40,7 @@ MORE = 50  # labels that are forecast, unless another number is asked for
 WORTH = 0.02  # of accuracy that the last half of the labels must have brought
 EARLIEST = 40  # labels before which nothing is advised
 APART = 10  # labels between two looks
-DOUBTED = 20  # items with labels of several people, from which on their agreement counts
+DOUBTED = 20  # drawn items with labels of several people, from which on their agreement counts
 # The gain of a share s of a doubling, where c of the predictions changed with the last one: its 95 % interval, and its
 # median. Accuracy also moves without any reason that could be seen before: the first number of each.
 LOW, HIGH, MIDDLE = (-0.04, -0.25), (0.012, 0.45), 0.13
@@ -122,7 +122,7 @@ def outlook(
     """Forecast and advice for a round and its labels, position -> label in the order they were told.
 
     With an `estimate`, nothing is forecast that would take it below 0 or above 1. `agreement` is Cohen's kappa of
-    several annotators, where enough items have labels of several.
+    several annotators on drawn items, where enough of these have labels of several.
     """
     now = change(latest, labels)
     earlier = dict([*labels.items()][:-APART])

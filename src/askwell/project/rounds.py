@@ -32,6 +32,7 @@ from askwell.project.project import Project
 from askwell.project.settings import FILE
 from askwell.session import Candidate, Session
 from askwell.session.events import RulesChanged
+from askwell.session.progress import agreement
 from askwell.store.records import StoreError
 
 __all__ = ["Plan", "Ranked", "learned_posterior", "plan_round", "project_warnings", "train_round"]
@@ -273,13 +274,14 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
             [position(item) for item in consensus if state.is_reviewed(item)],
         )
     )
+    votes = {position(item): each.votes for item, each in consensus.items() if len(each.votes) > 1}
     plan = plan_round(
         strategy,
         labels,
         size=settings.batch,
         skipped={*skipped},
-        agreement=_agreement(session),
-        votes={position(item): [*each.votes.values()] for item, each in consensus.items() if len(each.votes) > 1},
+        agreement=_agreement(strategy, votes, labels, {*skipped}),
+        votes={place: [*each.values()] for place, each in votes.items()},
         reviewed={*reviewed},
     )
     ahead = plan.outlook
@@ -315,10 +317,14 @@ def _needed(plan: Plan, *, most: int) -> list[tuple[float, int | None, int | Non
     return [*zip(goals, least, about, strict=True)]
 
 
-def _agreement(session: Session) -> float | None:
-    """Cohen's kappa of the annotators, where enough items have labels of several."""
-    found = session.progress().agreement
-    return None if found is None or found.items < DOUBTED else found.kappa
+def _agreement(
+    strategy: Strategy, votes: Mapping[int, Mapping[str, Any]], labels: Mapping[int, Any], skipped: Collection[int]
+) -> float | None:
+    """Cohen's kappa of the annotators on drawn items, as the model's is: they agree less on chosen ones, as it does."""
+    if strategy.drawn is None:
+        return None
+    people = agreement(votes[position] for position in strategy.drawn.sample(labels, skipped) if position in votes)
+    return None if people is None or people.items < DOUBTED else people.kappa
 
 
 def _candidates(project: Project, plan: Plan) -> list[Candidate]:

@@ -67,13 +67,13 @@ class Drawn:
 
     def head(self, labelled: Collection[int], *, least: int) -> set[int]:
         """The labelled ones among the first: those of the sample, and in any case `least` of them, if there are."""
-        found = {*self.sample(labelled)}
+        first = {*self.sample(labelled)}
         for position in self.positions.tolist():
-            if len(found) >= least:
+            if len(first) >= least:
                 break
             if position in labelled:
-                found.add(position)
-        return found
+                first.add(position)
+        return first
 
     def probability(self, position: int) -> float:
         """How likely an item was to be drawn, each time: as likely as the targets are that it stands for.
@@ -136,10 +136,10 @@ def _nearest(pool: Any, x: Any, weights: np.ndarray | None, seed: int) -> Drawn 
         order = rng.choice(m, most, p=weights / weights.sum())
     compared = np.arange(m) if m <= most else np.unique(order)
     wanted = as_vectors(take(aligned(x, column_names(pool.x), by_name=True), compared))
-    found = None if wanted is None else _nearest_items(pool, wanted)
-    if found is None:
+    items = None if wanted is None else _nearest_items(pool, wanted)
+    if items is None:
         return None
-    nearest, distances = found
+    nearest, distances = items
     share = np.bincount(order, minlength=m) if m > most else np.ones(m) if weights is None else weights
     by_item = np.bincount(nearest, weights=share[compared] / share.sum())
     shares = {position: float(by_item[position]) for position in np.unique(nearest).tolist()}
