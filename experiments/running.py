@@ -37,6 +37,7 @@ FIGURES = {
     "published": "published:FIGURE",
     "costs": "costs:FIGURE",
     "honest": "honest:FIGURE",
+    "label_errors": "label_errors:FIGURE",
 }
 """Name -> module and attribute of its `Figure`."""
 

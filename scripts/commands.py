@@ -21,7 +21,7 @@ RUN = "from askwell.cli import main; main()"
 FEW = ["--seeds", "2", "--budget", "12", "--processes", "1"]
 RIGHT = [
     "init mail --pool mail.csv --targets targets.csv --classes ham,spam --id key --show text --budget 40 --batch 4",
-    "init flowers --pool flowers.csv --label kind --model forest --held-out 0.1 --class-weights a=1,b=2",
+    "init flowers --pool flowers.csv --label kind --model forest --evaluation 0.1 --class-weights a=1,b=2",
     "ask mail --size 3 --who ada",
     "tell mail m1 ham --who ada",
     "tell mail --from labels.csv --who ada",
@@ -29,6 +29,8 @@ RIGHT = [
     "ask mail --size 2 --who ada --json",
     "status mail",
     "status mail --json",
+    "status mail --reach 0.95",
+    "review mail",
     "status flowers",
     "ask flowers --size 2 --who bob",
     "rules mail",
@@ -75,7 +77,21 @@ WRONG = [
     *("bridge label-studio mail --token t --listen here", "demo --budget 3", "reproduce nothing", "demo --out mail"),
 ]
 COMMANDS = (
-    *("", "init", "serve", "ask", "tell", "status", "rules", "predict", "export", "import", "backup", "restore"),
+    *(
+        "",
+        "init",
+        "serve",
+        "ask",
+        "tell",
+        "status",
+        "review",
+        "rules",
+        "predict",
+        "export",
+        "import",
+        "backup",
+        "restore",
+    ),
     *("bridge", "bridge label-studio", "demo", "simulate", "score", "reproduce"),
 )
 SAME = (  # what differs from run to run, and what is written instead

@@ -10,7 +10,7 @@ from askwell.acquire import Strategy, first_questions
 from askwell.data.pool import as_pool
 from askwell.scoring import score_items
 from askwell.seeds import rng_for
-from askwell.targets import from_pool, given
+from askwell.targets import as_targets, from_pool, given
 
 
 @pytest.fixture
@@ -106,3 +106,32 @@ def test_first_questions_one_by_one_go_to_different_clusters_of_the_targets():
         asked += first_of(as_pool(x), targets, 1, labelled=asked)
     assert {place // 50 for place in asked} == {1, 2}
     assert {place // 50 for place in first_of(as_pool(x), targets, 2)} == {1, 2}
+
+
+# ---- questions that are drawn ----------------------------------------------------------------------------------------
+
+
+def test_drawn_labels_take_no_part_in_choosing_while_one_before_them_waits_or_was_skipped():
+    """They will be in the sample once it is answered: what was chosen in their knowledge would keep away from them."""
+    x = rng_for(5, 0, "held out").normal(size=(200, 2))
+    strategy = Strategy(LightModel(), as_pool(x), as_targets(None), classes=["a", "b"], evaluation=0.2)
+    order = strategy.drawn.positions.tolist()
+    answered = [*order[:2], *order[3:9], *order[100:130]]  # not the third
+    labels = {position: "ab"[position % 2] for position in answered}
+    without = {position: label for position, label in labels.items() if position not in order[:8]}
+    latest = strategy.round(labels)
+    expected = strategy.fit(without, strategy.rng("fit", labels))
+    assert (latest.search.posterior.predict(x) == expected.predict(x)).all()
+    assert (latest.posterior.predict(x) != expected.predict(x)).any()  # what is believed follows from all
+
+
+def test_an_item_that_somebody_skipped_and_somebody_labelled_is_not_waited_for_again():
+    x = rng_for(5, 0, "held out").normal(size=(50, 2))
+    strategy = Strategy(LightModel(), as_pool(x), as_targets(None), evaluation=0.2)
+    order = strategy.drawn.positions.tolist()
+    rest = [(position, 1.0) for position in order[::-1]]
+    asked = order[:1]
+    plain = [*islice(strategy.questions(rest, asked=asked), 20)]
+    assert [*islice(strategy.questions(rest, asked=asked, skipped=asked), 20)] == plain
+    passed = [*islice(strategy.questions(rest, asked=asked, skipped=order[1:2]), 20)]
+    assert order[1] not in [each.position for each in passed if each.probability is not None]

@@ -38,8 +38,8 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
     "click": {
         f"cli/{name}.py"
         for name in (
-            *("__init__", "ask", "export", "init", "options", "predict", "reproduce", "rules", "score", "serve"),
-            *("simulate", "status"),
+            *("__init__", "ask", "export", "init", "options", "predict", "reproduce", "review", "rules"),
+            *("score", "serve", "simulate", "status"),
         )
     },
     "PIL": {"data/display.py", "report/page.py"},

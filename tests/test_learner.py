@@ -636,3 +636,63 @@ def test_two_learners_in_two_processes_never_ask_the_same(url):
     assert not set(asked[0]) & set(asked[1])
     with Learner(LightModel(), POOL, store=url, **OPTIONS) as learner:
         assert len(learner.labels) == 122
+
+
+# ---- how good the model is, what is wrong with its labels ------------------------------------------------------------
+
+
+def test_a_learner_says_how_good_its_model_is_and_what_it_would_take(x):
+    learner = Learner(LightModel(), x, classes=["high", "low"], evaluation=0.3, seed=1)
+    assert (learner.estimate(), learner.forecast(), learner.labels_needed(0.99)) == (None, None, (None, None))
+    assert not learner.advice().stop
+    while len(learner.labels) < 50:
+        items = learner.ask(5)
+        learner.tell(items, truth(x)[items])
+    found = learner.estimate()
+    assert (found.how, found.of, found.labels >= 15) == ("drawn", "pool", True)
+    assert found.low < found.value <= found.high
+    ahead = learner.forecast(20)
+    assert (ahead.labels, ahead.low <= ahead.gain <= ahead.high) == (20, True)
+    assert learner.labels_needed(found.value / 2) == (0, 0)
+    assert "of 50 labels improved" in learner.advice().why
+
+
+def test_a_drawn_question_that_is_withdrawn_skipped_or_corrected(x):
+    learner = Learner(LightModel(), x, classes=["high", "low"], evaluation=0.5, seed=1)
+    order = learner._strategy.drawn.positions.tolist()
+    told = [*order[:12], *order[-12:]]
+    learner.tell(told, truth(x)[told])
+    assert learner.estimate().labels == 12
+    learner.withdraw([order[10]])
+    assert learner.estimate().labels == 10  # the eleventh is to be asked again
+    assert learner.ask() == [order[10]]
+    learner.skip([order[10]])
+    assert learner.estimate().labels == 11
+    assert learner.ask() == [order[12]]
+    before = learner.estimate().value
+    learner.tell(order[:1], ["low" if truth(x)[order[0]] == "high" else "high"])
+    assert (learner.estimate().labels, learner.estimate().value < before) == (11, True)
+
+
+def test_label_issues_are_corrected_or_confirmed(x, tmp_path):
+    options = {"store": f"sqlite:///{tmp_path}/run.db", "classes": ["high", "low"], "seed": 2}
+    right = truth(x)
+    clear = [int(each) for each in np.argsort(-np.abs(x.sum(axis=1)))]
+    wrong = clear[4:6]
+    labels = right.copy()
+    labels[wrong] = np.where(right[wrong] == "high", "low", "high")
+    with Learner(LightModel(), x, **options) as learner:
+        learner.tell(range(80), right)
+        learner.tell(wrong, labels[wrong])
+        assert not {*wrong} & {each.item for each in learner.label_issues()}  # a correction has had its second look
+        learner.withdraw(wrong)
+        learner.tell(wrong, labels[wrong])
+        assert {*wrong} <= {each.item for each in learner.label_issues()}
+        learner.confirm(wrong[:1])
+        learner.tell(wrong[1:], right[wrong[1:]])
+        assert learner.labels[wrong[0]] == labels[wrong[0]]
+    with Learner(LightModel(), x, **options) as learner:
+        assert not {*wrong} & {each.item for each in learner.label_issues()}
+        learner.withdraw(wrong)
+        learner.confirm(wrong)  # there is no label to confirm
+        assert len(learner.labels) == 78

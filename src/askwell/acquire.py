@@ -160,7 +160,7 @@ class Strategy:
             yield from (Selected(*each) for each in chosen)
             return
         taken, waiting = {*asked}, iter(chosen)
-        order = [each for each in dict.fromkeys(self.drawn.positions.tolist()) if each not in skipped]
+        order = [each for each in dict.fromkeys(self.drawn.positions.tolist()) if each in taken or each not in skipped]
         head = 0  # of the order: all of these are taken
         while True:
             while head < len(order) and order[head] in taken:
@@ -195,12 +195,13 @@ class Strategy:
         """The labels that questions are chosen by: without the drawn ones, where they are drawn from the pool itself.
 
         Questions that are chosen in the knowledge of an item's label keep away from it, so that a model without the
-        item has a hole there, and predicts it worse than it does others.
+        item has a hole there, and predicts it worse than it does others. While one waits for its answer or was skipped,
+        those behind it are left out too: they will be in the sample.
         """
         if self.drawn is None or self.drawn.of != "pool":
             return labels
-        sample = self.drawn.sample(labels)
-        rest = {position: label for position, label in labels.items() if position not in sample}
+        held_out = self.drawn.head(labels, least=int(self.evaluation * len(labels)))
+        rest = {position: label for position, label in labels.items() if position not in held_out}
         return rest if len(classes_of(rest.values())) > 1 else labels
 
     def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:

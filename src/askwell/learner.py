@@ -17,6 +17,7 @@ from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
 from askwell.estimate.accuracy import Estimate, estimate
+from askwell.estimate.label_issues import LabelIssue, label_issues
 from askwell.estimate.stopping import (
     MORE,
     Advice,
@@ -169,6 +170,13 @@ class Learner:
         items = self._texts(ids)
         self._session.change(lambda state: [AnswerWithdrawn(item) for item in items if state.votes(item)])
 
+    def confirm(self, ids: Any) -> None:
+        """Record that labels were looked at again and are right: they are not among the `label_issues` any more."""
+        items = self._texts(ids)
+        self._session.change(
+            lambda state: [LabelAdded(item, state.latest_labels[item]) for item in items if item in state.latest_labels]
+        )
+
     def skip(self, ids: Any, *, reason: str = "") -> None:
         """Do not ask about these items again. Telling their labels is still welcome."""
         items = self._texts(ids)
@@ -202,9 +210,8 @@ class Learner:
         cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
         bound.
         """
-        labels = self._known()
         skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
-        return estimate(self._strategy, labels, skipped=skipped - {*labels})
+        return estimate(self._strategy, self._known(), skipped=skipped)
 
     def forecast(self, more: int = MORE) -> Forecast | None:
         """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.
@@ -223,6 +230,24 @@ class Learner:
         if len(classes_of(labels.values())) < 2:
             return advice(None, None)
         return outlook(self._round, labels).advice
+
+    def label_issues(self) -> list[LabelIssue]:
+        """Labels that are worth a second look: a model that learnt without them finds them very unlikely.
+
+        `tell` corrects them, `confirm` remembers that they are right.
+        """
+
+        def reviewed(state: State) -> tuple[list[str], dict[str, list[Any]]]:
+            votes = {item: [*state.votes(item).values()] for item in state.several}
+            return [item for item in state.latest_labels if state.is_reviewed(item)], votes
+
+        done, votes = self._session.read(reviewed)
+        return label_issues(
+            self._strategy,
+            self._known(),
+            votes=self._by_position(votes),
+            reviewed={self._position(item) for item in done},
+        )
 
     def signal(self, *, warn: bool = True) -> float:
         """How many times the scores of unrelated draws the EPIG scores are now; 1 is chance. See `askwell.signal`."""

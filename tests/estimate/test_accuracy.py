@@ -17,6 +17,7 @@ from askwell.estimate.accuracy import _kappa, cross_validated, drawn, estimate, 
 from askwell.models.linear import LinearModel
 from askwell.seeds import rng_for
 from askwell.targets import as_targets
+from askwell.targets import given as given_targets
 
 # ---- Wilson's interval ---------------------------------------------------------------------------------------------
 
@@ -238,6 +239,20 @@ def test_it_is_unbiased_whatever_is_chosen_besides(share):
         crossed.append(estimate(replace(strategy, evaluation=0.0), labels).value - right.mean())
     assert abs(np.mean(gaps)) < 0.03
     assert np.mean(crossed) < -0.08  # cross-validation on chosen items says too little
+
+
+def test_it_is_unbiased_for_targets_that_have_weights():
+    """Half of the targets are easy and weigh little; nearly all of them are drawn in the end, and count by weight."""
+    weights, gaps = np.r_[np.full(20, 1.0), np.full(20, 9.0)], []
+    for seed in range(40):
+        rng = rng_for(seed, 0, "weighted")
+        x = np.r_[rng.normal(3, 0.3, size=(20, 1)), rng.normal(-3, 0.3, size=(20, 1))]
+        y = ["up"] * 20 + rng.choice(["up", "down"], 20).tolist()  # nobody can know: half right at best
+        strategy = strategy_of(x, targets=given_targets(x, weights=weights), model=LightModel(), seed=seed, share=0.5)
+        order = [*dict.fromkeys(strategy.drawn.positions.tolist())]
+        found = drawn(strategy, {each: y[each] for each in order[:36]})
+        gaps.append(found.value - (0.1 * 1.0 + 0.9 * 0.5))
+    assert abs(np.mean(gaps)) < 0.06  # without the weights it would be 0.2 too high
 
 
 def test_without_drawn_questions_it_is_cross_validation_and_says_so():

@@ -279,4 +279,23 @@ def test_arrays_are_joined_and_what_cannot_be_is_refused(tmp_path):
         init_project(
             tmp_path / "q", pool=tmp_path / "x.npy", targets=tmp_path / "t.npy", classes=["a"], label_targets=True
         )
+    np.save(tmp_path / "wide.npy", np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"equally many columns, but they have the shapes \(5, 2\) and \(2, 3\)"):
+        init_project(tmp_path / "q", pool=tmp_path / "x.npy", targets=tmp_path / "wide.npy", **options)
     assert not (tmp_path / "q").exists()
+
+
+def test_targets_with_ids_of_the_pool_are_refused_in_their_own_words(tmp_path):
+    """It named a row of a file that is not there: that of both together."""
+    (tmp_path / "pool.csv").write_text("key,text\na,one\nb,two\n")
+    (tmp_path / "new.csv").write_text("key,text\nb,three\nc,four\n")
+    options = {"pool": tmp_path / "pool.csv", "targets": tmp_path / "new.csv", "classes": ["x", "y"], "show": "text"}
+    with pytest.raises(
+        ValueError, match=r"joins pool.csv and new.csv, but both have rows of the same id, such as 'b' in the column"
+    ):
+        init_project(tmp_path / "p", id="key", label_targets=True, **options)
+    assert not (tmp_path / "p").exists()
+    with init_project(tmp_path / "p", label_targets=True, **options) as project:
+        assert len(project.items) == 4
+    with pytest.raises(ValueError, match="class_prior"):
+        init_project(tmp_path / "q", label_targets=True, class_prior={"x": 0.5, "y": 0.5}, **options)

@@ -590,3 +590,75 @@ def test_rules_that_were_edited_after_they_changed(place):
     assert said(place) == []
     edited(place, "budget = 9", "budget = 50")
     assert said(place) == []
+
+
+# ---- a second look, and when people agree no better than the model --------------------------------------------------
+
+
+def test_label_issues_are_recorded_until_they_were_looked_at(project):
+    found = project()
+    clear = [int(each) for each in np.argsort(-np.abs(X[:, 0] + X[:, 1])) if each < 60][:2]
+    label(found, [place for place in range(60) if place not in clear])
+    label(found, clear, flipped=True)
+    train_round(found)
+    issues = recorded(found)[0]["label_issues"]
+    assert {f"p{place}" for place in clear} <= {each["item"] for each in issues}
+    assert {*issues[0]} == {"item", "label", "probability", "suggested", "reason"}
+    session = found.session()
+    session.answer("ada", f"p{clear[0]}", str(Y[clear[0]]), key="corrected")
+    for each in issues:
+        if each["item"] != f"p{clear[0]}":
+            session.answer("ada", each["item"], each["label"], key=f"confirmed {each['item']}")
+    assert session.label_issues() == []
+    train_round(found)
+    assert not {each["item"] for each in recorded(found)[0]["label_issues"]} & {each["item"] for each in issues}
+
+
+def test_what_an_accuracy_takes_is_recorded_where_the_estimate_is_no_bound(project):
+    found = project(evaluation=0.3)
+    order = draw(as_pool(X), given(X[:15] + 0.05), seed=5).positions.tolist()
+    label(found, {*order[:12], *range(40, 60)})
+    train_round(found)
+    body = recorded(found)[0]
+    assert body["estimate"]["how"] == "drawn"
+    for goal, least, about in body["needed"]:
+        assert goal > body["estimate"]["value"]
+        assert about is None or least <= about <= 80
+    settings = found.folder / "askwell.toml"
+    settings.write_text(settings.read_text().replace("evaluation = 0.3", "evaluation = 0.0"))
+    with open_project(found.folder) as bound:
+        train_round(bound)
+    assert recorded(found)[0]["estimate"]["how"] == "cross-validated"
+    assert recorded(found)[0]["needed"] == []
+
+
+def test_agreement_on_items_that_were_chosen_is_not_compared_with_the_models_on_drawn_ones(project):
+    found = project(evaluation=0.5, targets=False, labels_per_item=2)
+    order = draw(as_pool(X), as_targets(None), seed=5).positions.tolist()
+    label(found, order[:30])
+    label(found, order[40:])
+    label(found, order[40:], who="bob", flipped=True)  # they never agree, on 40 items that may be the hardest
+    train_round(found)
+    assert found.session().progress().agreement.kappa < 0
+    assert "kappa" not in recorded(found)[0]["advice"]["why"]
+
+
+def test_two_annotators_who_agree_no_better_than_the_model_end_it(project):
+    """Played: both label everything, and each errs often; the model learns what they agree on."""
+    found = project(evaluation=0.5, targets=False, labels_per_item=2)
+    order = draw(as_pool(X), as_targets(None), seed=5).positions.tolist()[:50]
+    label(found, order)
+    rng = rng_for(1, 0, "disagree")
+    hasty = [place for place in order if rng.random() < 0.4]
+    label(found, [place for place in order if place not in hasty], who="bob")
+    train_round(found)
+    calm = recorded(found)[0]["advice"]
+    label(found, hasty, who="bob", flipped=True)
+    train_round(found)
+    body = recorded(found)[0]
+    agreed = found.session().progress().agreement
+    assert (agreed.items, agreed.kappa < body["estimate"]["kappa"]) == (50, True)
+    assert body["advice"]["stop"]
+    assert f"(kappa {body['estimate']['kappa']:.2f}, {agreed.kappa:.2f})" in body["advice"]["why"]
+    assert "kappa" not in calm["why"]  # while they agreed, they agreed better than the model
+    assert {each["reason"] for each in body["label_issues"]} >= {"disagreement"}

@@ -823,3 +823,31 @@ def test_no_change_records_nothing():
 def test_items_that_cannot_be_told_apart_are_refused(items, message):
     with pytest.raises(ValueError, match=message):
         Session(open_store(None), items)
+
+
+# ---- labels that deserve a second look -------------------------------------------------------------------------------
+
+
+def test_a_label_that_is_given_again_has_had_its_second_look(session):
+    session.set_rules("owner", labels_per_item=2)
+    for who, label in (("ada", "ham"), ("bob", "spam")):
+        session.answer(who, "item 0", label, key=f"{who}0")
+    for item in ("item 1", "item 2"):
+        session.answer("ada", item, "ham", key=f"ada {item}")
+    issues = [{"item": f"item {n}", "label": "ham"} for n in range(3)]
+    session.put_round({"round": 1, "labels": 3, "label_issues": [*issues, {"item": "gone", "label": "ham"}]})
+    session.put_round({"round": 2, "failed": "no memory"})
+
+    def waiting(who=None):
+        return [each["item"] for each in session.label_issues(who=who)]
+
+    assert (waiting(), waiting("ada"), waiting("bob")) == ([*map("item {}".format, range(3))],) * 2 + (["item 0"],)
+    assert waiting("cyd") == []
+    session.answer("ada", "item 1", "ham", key="again")  # right
+    session.answer("ada", "item 2", "spam", key="another")  # wrong
+    session.answer("ada", "item 0", "ham", key="and again")
+    assert (waiting("ada"), waiting("bob"), waiting()) == ([], ["item 0"], ["item 0"])
+    session.skip("bob", "item 0", "cannot tell", key="after all")
+    assert waiting() == []
+    session.put_round({"round": 3, "labels": 3})  # as an earlier version records it
+    assert waiting() == []

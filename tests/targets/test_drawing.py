@@ -57,6 +57,36 @@ def test_targets_are_drawn_by_their_weights():
     assert np.bincount(first, minlength=4) / 3000 == pytest.approx(weights, abs=0.03)
 
 
+def test_a_target_of_great_weight_is_drawn_again():
+    """All are asked about in the end, and still count by their weights: a sample of all would have lost them."""
+    x, weights = np.arange(4.0)[:, None], np.array([0.1, 0.2, 0.3, 0.4])
+    drawn = draw(as_pool(x), given(x, weights=weights), seed=0)
+    counts = np.array([drawn.sample(range(4))[position] for position in range(4)])
+    assert counts / counts.sum() == pytest.approx(weights, abs=0.03)
+    assert [drawn.probability(position) for position in range(4)] == pytest.approx(weights)
+
+
+def test_the_probability_of_an_item_is_that_of_the_targets_it_stands_for(monkeypatch):
+    pool = as_pool(np.array([[0.0], [10.0], [99.0]]))
+    targets = given(np.array([[1.0], [2.0], [9.0]]), weights=np.array([0.2, 0.3, 0.5]))
+    drawn = draw(pool, targets, seed=0)
+    assert [drawn.probability(position) for position in range(3)] == pytest.approx([0.5, 0.5, 0.0])
+    monkeypatch.setattr("askwell.targets.drawing.KEYS", 700)
+    assert draw(as_pool(np.zeros((5000, 1))), as_targets(None), seed=1).probability(7) == 1 / 5000
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_more_targets_than_draws(weighted, monkeypatch):
+    monkeypatch.setattr("askwell.targets.drawing.LEAST", 50)
+    monkeypatch.setattr("askwell.targets.drawing.MOST", 50)
+    x = np.arange(400.0)[:, None]
+    weights = np.r_[np.full(200, 1.0), np.full(200, 3.0)]
+    drawn = draw(as_pool(x), given(x, weights=weights) if weighted else as_targets(x), seed=2)
+    assert (len(drawn.positions), drawn.of) == (50, "targets")
+    assert abs(np.mean(drawn.positions >= 200) - (0.75 if weighted else 0.5)) < 0.2
+    assert sum(drawn.probability(position) for position in {*drawn.positions.tolist()}) == pytest.approx(1)
+
+
 def test_without_numbers_the_pool_is_drawn_from():
     assert draw(as_pool(["a text", "another"]), as_targets(["a third"]), seed=0).of == "pool"
     assert draw(as_pool(np.zeros((5, 2))), as_targets(np.zeros((5, 3))), seed=0).of == "pool"
@@ -72,9 +102,9 @@ def test_the_sample_is_the_labelled_head_of_the_order(labelled, skipped, seed):
         elif position not in skipped:
             break
     assert list(drawn.sample(labelled, skipped)) == expected
-    assert next(drawn.waiting(labelled | skipped), None) == next(
-        (each for each in drawn.positions.tolist() if each not in labelled | skipped), None
-    )
+    known = [position for position in drawn.positions.tolist() if position in labelled]
+    for least in (0, 3, 30):
+        assert drawn.head(labelled, least=least) == {*drawn.sample(labelled), *known[:least]}
 
 
 def test_an_item_that_stands_for_several_targets_counts_as_often():

@@ -168,6 +168,23 @@ def test_a_second_answer_says_that_it_corrects_the_first(ada):
     assert label(ada, "a", "spam").json()["corrects"] == "ham"
 
 
+def test_labels_that_deserve_a_second_look_are_ones_own_until_they_are_given_again(ada, app, client_of, session):
+    issues = [{"item": item, "label": "ham", "probability": 0.01, "suggested": "spam"} for item in "abz"]
+    for item in "abc":
+        label(ada, item, "ham")
+    session.put_round({"round": 1, "labels": 3, "label_issues": issues})
+    found = ada.get("/api/second-look").json()
+    assert [each["item"] for each in found["answers"]] == ["a", "b"]
+    assert "spam" not in str(found)  # what the model would say is not told
+    assert client_of(app, who="bob").get("/api/second-look").json()["answers"] == []
+    assert "2 of your labels deserve one" in ada.get("/panel").text
+    assert label(ada, "a", "ham", key="again-and-again").json()["corrects"] == "ham"
+    assert [each["item"] for each in ada.get("/api/second-look").json()["answers"]] == ["b"]
+    assert "1 of your labels deserves one" in ada.get("/panel").text
+    label(ada, "b", "spam", key="not-ham-at-all")
+    assert "deserve" not in ada.get("/panel").text
+
+
 def test_progress(ada, session):
     label(ada, "a", "ham")
     session.put_round({"round": 1, "labels": 1, "model": "forest", "estimate": None})

@@ -54,6 +54,19 @@ def test_the_share_is_of_the_budget_or_of_the_pool(session):
     assert panel(session.progress(), {}).share == 1 / 6
 
 
+def test_other_figures_and_what_an_accuracy_takes_are_shown_where_they_are_known(session):
+    interval = {"value": 0.8, "low": 0.7, "high": 0.9, "labels": 20}
+    known = round_of(30, 0.7, how="drawn", needed=[[0.9, 5, 40]])
+    known["estimate"] |= {"balanced_accuracy": None, "log_loss": interval, "classes": {"ham": interval}}
+    session.put_round(known)
+    found = panel(session.progress(), {})
+    assert found.measures == [("log loss", "0.80 (0.70 to 0.90)"), ("accuracy of ham", "0.80 (0.70 to 0.90)")]
+    assert found.needed == [("To reach 0.9", "about 40 more (at least 5)")]
+    session.put_round(round_of(40, 0.7))  # as an earlier version records it
+    found = panel(session.progress(), {})
+    assert (found.measures, found.needed) == ([], [])
+
+
 def test_the_curve_has_one_kind_of_truth():
     rounds = [round_of(10, 0.5), round_of(20, 0.6, how="held-out"), round_of(30, 0.7), round_of(30, 0.72)]
     assert [point[:2] for point in curve_points(rounds)] == [(10, 0.5), (30, 0.72)]

@@ -414,6 +414,47 @@ def test_older_answers_are_listed_and_corrected_by_keyboard(url, server_of, wind
     assert len(stored(url)) == 3
 
 
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}])
+def test_labels_that_deserve_a_second_look_are_confirmed_or_corrected_by_keyboard(url, server_of, window, viewport):
+    server = server_of(url)
+    page = enter(window(viewport=viewport), server, "ada")
+    items = []
+    for key in "112":
+        items.append(shown(page))
+        press(page, key)
+    wait_for_saved(page, "All saved")
+    issues = [{"item": item, "label": "?", "probability": 0.01, "suggested": CLASSES[2]} for item in items[:2]]
+    with open_store(url) as store:
+        Session(store, ITEMS.ids).put_round({"round": 1, "labels": 3, "label_issues": issues})
+    page.wait_for_selector("[data-open=mine]")
+    assert "2 of your labels deserve one" in page.inner_text("[data-open=mine]")
+    page.click("[data-open=mine]")
+    page.wait_for_function("() => document.activeElement.matches('#mine-look-list .answer')")
+    assert page.locator("#mine-look-list .answer").count() == 2
+    assert CLASSES[2] not in page.inner_text("#mine-looks")
+    box = page.locator("#mine").bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= viewport["height"]
+    page.keyboard.press("Enter")
+    page.wait_for_function("item => document.getElementById('item-id').textContent === item", arg=items[0])
+    press(page, "1")  # it was right
+    page.wait_for_function("() => document.getElementById('note').textContent.includes('as before')")
+    page.keyboard.press("l")
+    page.wait_for_function("() => document.querySelectorAll('#mine-look-list .answer').length === 1")
+    page.keyboard.press("ArrowDown")  # on to one's own answers, and back
+    page.wait_for_function("() => document.activeElement.matches('#mine-list .answer')")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_function("item => document.getElementById('item-id').textContent === item", arg=items[1])
+    press(page, "3")
+    wait_for_saved(page, "All saved")
+    page.wait_for_selector("[data-open=mine]", state="detached")
+    page.keyboard.press("l")
+    page.wait_for_selector("#mine-list .answer")
+    assert page.is_hidden("#mine-looks")
+    assert stored(url) == dict(zip(items, (CLASSES[0], CLASSES[2], CLASSES[1]), strict=True))
+
+
 def test_two_tabs_of_one_person(url, server_of, window):
     """Attack D15: the second answer to the item that both show says that it corrects the first."""
     server = server_of(url)

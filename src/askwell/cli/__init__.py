@@ -12,6 +12,7 @@ from askwell.cli.export import backup, bring, export, restore
 from askwell.cli.init import init
 from askwell.cli.predict import predict
 from askwell.cli.reproduce import reproduce
+from askwell.cli.review import review
 from askwell.cli.rules import rules
 from askwell.cli.score import score
 from askwell.cli.serve import bridge, serve
@@ -20,7 +21,7 @@ from askwell.cli.status import status
 
 __all__ = ["main"]
 
-LABEL = (init, serve, ask, tell, status, rules, predict, export, bring, backup, restore, bridge)
+LABEL = (init, serve, ask, tell, status, review, rules, predict, export, bring, backup, restore, bridge)
 TRY = (demo, simulate, score, reproduce)
 
 

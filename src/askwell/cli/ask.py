@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from askwell.project import Project
     from askwell.session import Assignment
 
-__all__ = ["ask", "tell", "warn"]
+__all__ = ["ask", "excerpt", "printable", "tell", "warn"]
 
 WIDTH = 60  # characters of an item in a table
 
@@ -98,25 +98,26 @@ def _as_table(project: "Project", tasks: Sequence["Assignment"]) -> Iterator[str
     rows = [("item", "score", "shown")]
     for task in tasks:
         score = "-" if task.score is None else f"{task.score:.4f}"  # drawn, or there is no model yet
-        rows.append((_printable(task.item), score, _excerpt(project, task.item)))
+        rows.append((printable(task.item), score, excerpt(project, task.item)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:2]
     for item, score, shown in rows if tasks else ():
         yield f"{item:<{widths[0]}}  {score:>{widths[1]}}  {shown}".rstrip()
 
 
-def _excerpt(project: "Project", item: str) -> str:
+def excerpt(project: "Project", item: str) -> str:
+    """An item in a line of a table."""
     from askwell.data import ShownImage, ShownText
 
     shown = project.items.show(item)
     if isinstance(shown, ShownImage):
-        return _printable(str(shown.path))
+        return printable(str(shown.path))
     cells = () if isinstance(shown, ShownText) else shown.cells
     text = shown.text if isinstance(shown, ShownText) else ", ".join(f"{name} {cell}" for name, cell in cells if cell)
-    line = _printable(" ".join(text[: 4 * WIDTH].split()))
+    line = printable(" ".join(text[: 4 * WIDTH].split()))
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A text in one line, without what could steer the terminal."""
     return "".join(" " if mark.isspace() else mark if mark.isprintable() else "�" for mark in text)
 

@@ -20,26 +20,37 @@ __all__ = ["status", "status_text"]
 
 PEOPLE = 10  # that are named
 WIDTH = 72
+ESTIMATE = ("value", "low", "high", "how", "labels", "of")
 
 
 @click.command()
 @path_argument("folder")
+@click.option("--reach", type=float, metavar="ACCURACY", help="Say how many more labels it takes, such as 0.95.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
-def status(folder: Path, as_json: bool) -> None:
+def status(folder: Path, reach: float | None, as_json: bool) -> None:
     """Show progress: learning curve, budget, pace, people, and whether to stop."""
     from askwell.project import open_project
     from askwell.project.rounds import project_warnings
     from askwell.project.training import training_since
 
     with one_message(), open_project(folder, writable=False) as project:
-        progress, notes = project.session().progress(), project_warnings(project)
+        session, notes = project.session(), project_warnings(project)
+        progress, looks = session.progress(), len(session.label_issues())
+        needed = None if reach is None else _needed(progress, reach)
         if as_json:
-            now = {**asdict(progress), **_standing(progress.rounds), "warnings": notes}
+            now = {**asdict(progress), **_standing(progress.rounds), "label_issues": looks, "warnings": notes}
+            if needed is not None:
+                now["labels_needed"] = {"accuracy": reach, "least": needed[0], "about": needed[1]}
             click.echo(json.dumps(now, default=dict, ensure_ascii=False))
             return
         began = training_since(project.store(), project.settings.run)
         seconds = None if began is None else max(0.0, time.time() - began)
         click.echo(status_text(progress, title=project.folder.name, training=seconds, **terminal_style()))
+        if reach is not None and needed is not None:
+            click.echo(_wrapped([_reached(reach, *needed)]))
+        if looks:
+            deserve = "deserves" if looks == 1 else "deserve"
+            click.echo(_wrapped([f"{plural(looks, 'label')} {deserve} a second look: askwell review {folder}"]))
         for note in notes:
             click.echo(textwrap.fill(f"Note: {note}", WIDTH, subsequent_indent="  "))
 
@@ -48,12 +59,37 @@ def _standing(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How good the model is, what more labels would bring and what to do, as the last round had it; else None."""
     last: Mapping[str, Any] = next((each for each in reversed(rounds) if not each.get("failed")), {})
     estimate = last.get("estimate")
-    names = ("value", "low", "high", "of", "how", "labels")
     return {
-        "accuracy": None if estimate is None else {name: estimate.get(name) for name in names},
+        "accuracy": None if estimate is None else {name: estimate.get(name) for name in ESTIMATE},
         "forecast": last.get("next50"),
         "advice": last.get("advice"),
     }
+
+
+def _needed(progress: Progress, accuracy: float) -> list[int | None]:
+    """(at least, about) how many more labels an accuracy takes, by the last round; None: more than are foreseen."""
+    from askwell.estimate.accuracy import Estimate
+    from askwell.estimate.stopping import Change, labels_needed
+
+    last: Mapping[str, Any] = next((each for each in reversed(progress.rounds) if not each.get("failed")), {})
+    change, estimate = last.get("change"), last.get("estimate")
+    found = labels_needed(
+        None if change is None else Change(**change),
+        None if estimate is None else Estimate(*(estimate.get(name) for name in ESTIMATE)),
+        accuracy,
+    )
+    return [None if n is None or n > progress.items - progress.labelled else n for n in found]
+
+
+def _reached(accuracy: float, least: int | None, about: int | None) -> str:
+    if least is None:
+        return f"How many more labels an accuracy of {accuracy:g} on the targets takes cannot be foreseen."
+    if about == 0:
+        return f"The model is estimated to have an accuracy of {accuracy:g} on the targets already."
+    likely = "more than can be foreseen" if about is None else f"about {about:,}"
+    return (
+        f"An accuracy of {accuracy:g} on the targets takes at least {plural(least, 'more label')}, probably {likely}."
+    )
 
 
 # ---- as text -------------------------------------------------------------------------------------------------------
@@ -117,13 +153,24 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, colour: bool, plain: bool) ->
     }
     about = last.get("about") or last["how"]  # as rounds of earlier versions have it
     interval = f"95% interval {last['low']:.3f} to {last['high']:.3f}"
-    text = _wrapped([f"{last['metric']} {last['value']:.3f} ({interval}) {about}"])
+    text = _wrapped([f"{last['metric']} {last['value']:.3f} ({interval}) {about}", *_measures(last)])
     if len(points) < 2:
         return text
     labels = tuple(sorted(points))
     trace = Trace(last["how"], 0, labels, {last["metric"]: tuple(points[n] for n in labels)}, ())
     drawn = terminal_curves([trace], metric=last["metric"], width=WIDTH, height=10, colour=colour, plain=plain)
     return f"{drawn}\n{text}"
+
+
+def _measures(estimate: Mapping[str, Any]) -> list[str]:
+    """What else is known by the same questions."""
+    named = [
+        f"{name.replace('_', ' ')} {each['value']:.3f} ({each['low']:.3f} to {each['high']:.3f})"
+        for name in ("balanced_accuracy", "log_loss")
+        if (each := estimate.get(name))
+    ]
+    classes = [f"{name} {each['value']:.2f}" for name, each in (estimate.get("classes") or {}).items()]
+    return [", ".join(named)] * bool(named) + [f"accuracy by class: {', '.join(classes)}"] * bool(classes)
 
 
 def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float | None) -> list[str]:

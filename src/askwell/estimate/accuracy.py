@@ -24,7 +24,7 @@ from askwell.arrays import take
 from askwell.models.protocol import Model, Posterior, fit_model, mean_predict
 from askwell.targets import Of
 
-__all__ = ["Estimate", "Interval", "cross_validated", "drawn", "estimate", "stratified_folds", "wilson"]
+__all__ = ["Estimate", "Interval", "cross_fitted", "cross_validated", "drawn", "estimate", "stratified_folds", "wilson"]
 
 LEAST = 10  # labels that cross-validation can rest on
 LEAST_DRAWN = 5  # drawn items that an estimate can rest on: its interval says how little they are
@@ -110,7 +110,7 @@ def drawn(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[
     sample = strategy.drawn.sample(labels, skipped)
     if len(sample) < LEAST_DRAWN:
         return None
-    probs = _cross_fitted(strategy, labels, [*sample])
+    probs = cross_fitted(strategy, labels, [*sample], purpose="evaluation")
     if probs is None:
         return None
     classes = classes_of(labels.values()) if strategy.classes is None else list(strategy.classes)
@@ -135,10 +135,15 @@ def drawn(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[
     )
 
 
-def _cross_fitted(strategy: Strategy, labels: Mapping[int, Any], judged: Sequence[int]) -> np.ndarray | None:
-    """p(y|x) `[len(judged), c]` of labelled items, each by a model that did not learn from it; None without a model."""
+def cross_fitted(
+    strategy: Strategy, labels: Mapping[int, Any], judged: Sequence[int], *, purpose: str
+) -> np.ndarray | None:
+    """p(y|x) `[len(judged), c]` of labelled items, each by a model that did not learn from it; None without a model.
+
+    They are dealt out to ten folds, by random numbers for this purpose.
+    """
     classes = classes_of(labels.values()) if strategy.classes is None else list(strategy.classes)
-    rng = strategy.rng("evaluation", labels)
+    rng = strategy.rng(purpose, labels)
     fold = rng.permutation(len(judged)) % min(DRAWN_FOLDS, len(judged))
     probs = np.zeros((len(judged), len(classes)))
     for number in range(fold.max() + 1):

@@ -40,7 +40,7 @@ MORE = 50  # labels that are forecast, unless another number is asked for
 WORTH = 0.02  # of accuracy that the last half of the labels must have brought
 EARLIEST = 40  # labels before which nothing is advised
 APART = 10  # labels between two looks
-DOUBTED = 20  # items with labels of several people, from which on their agreement counts
+DOUBTED = 20  # drawn items with labels of several people, from which on their agreement counts
 # The gain of a share s of a doubling, where c of the predictions changed with the last one: its 95 % interval, and its
 # median. Accuracy also moves without any reason that could be seen before: the first number of each.
 LOW, HIGH, MIDDLE = (-0.042, -0.1), (0.014, 0.6), 0.14
@@ -122,7 +122,7 @@ def outlook(
     """Forecast and advice for a round and its labels, position -> label in the order they were told.
 
     With an `estimate`, nothing is forecast that its interval has no room for. `agreement` is Cohen's kappa of
-    several annotators, where enough items have labels of several.
+    several annotators on drawn items, where enough of these have labels of several.
     """
     now = change(latest, labels)
     earlier = dict([*labels.items()][:-APART])
@@ -175,7 +175,8 @@ def forecast(last: Change | None, *, estimate: Estimate | None = None, more: int
 def labels_needed(last: Change | None, estimate: Estimate | None, accuracy: float) -> tuple[int | None, int | None]:
     """(at least so many more labels, about so many more labels) until this accuracy; None: more than can be foreseen.
 
-    The first is where the upper end of the forecast reaches it, the second where its middle does.
+    Nothing can be foreseen where the estimate is only a lower bound: the model may be as good already. The first is
+    where the upper end of the forecast reaches it, the second where its middle does.
 
     >>> last = Change(100, 50, changed=0.1, improved=0.04, targets=200)
     >>> labels_needed(last, Estimate(0.9, 0.8, 0.95, "drawn", 20, "targets"), 0.92), labels_needed(last, None, 0.9)
@@ -183,7 +184,7 @@ def labels_needed(last: Change | None, estimate: Estimate | None, accuracy: floa
     """
     if not 0 < accuracy <= 1:
         raise ValueError(f"accuracy must be above 0 and at most 1, but it is {accuracy!r}. Try 0.95.")
-    if last is None or estimate is None:
+    if last is None or estimate is None or estimate.how != "drawn":
         return None, None
     wanted = accuracy - estimate.value
     return _until(wanted - HIGH[0], HIGH[1] * last.changed, last.labels), _until(

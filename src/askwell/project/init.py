@@ -59,10 +59,10 @@ def init_project(
     _check_place(home)
     if label_targets:
         given = {name: others.get(name) for name in ("encoding", "delimiter")}
-        with _both(home, pool, targets, **given) as together:
+        with _both(home, pool, targets, id=others.get("id"), **given) as together:
             return init_project(
-                folder, pool=together, classes=classes, targets=targets, class_weights=class_weights, show=show,
-                features=features, model=model, **others,
+                folder, pool=together, classes=classes, targets=targets, class_prior=class_prior,
+                class_weights=class_weights, show=show, features=features, model=model, **others,
             )  # fmt: skip
     strange = sorted({*others} - {*_OTHERS})
     if strange:
@@ -94,7 +94,9 @@ _OTHERS = {*Settings.__dataclass_fields__} - {
 
 
 @contextmanager
-def _both(home: Path, pool: str | Path, targets: str | Path | None, **options: Any) -> Iterator[Path]:
+def _both(
+    home: Path, pool: str | Path, targets: str | Path | None, *, id: str | None, **options: Any
+) -> Iterator[Path]:
     """A file in the folder with the pool and, behind it, the targets; it goes again if the project cannot be made."""
     if targets is None:
         raise ValueError("label_targets needs targets: name the file of them.")
@@ -111,9 +113,15 @@ def _both(home: Path, pool: str | Path, targets: str | Path | None, **options: A
     home.mkdir(parents=True, exist_ok=True)
     try:
         if arrays:
-            np.save(file, np.concatenate([np.load(path) for path in paths]))
+            rows = [np.load(path) for path in paths]
+            if rows[0].shape[1:] != rows[1].shape[1:]:
+                shapes = " and ".join(str(each.shape) for each in rows)
+                raise ValueError(f"pool and targets must have equally many columns, but they have the shapes {shapes}.")
+            np.save(file, np.concatenate(rows))
         else:
-            _write_rows(file, [read_table(path, **options) for path in paths], **options)
+            parts = [read_table(path, **options) for path in paths]
+            _check_ids(paths, parts, id)
+            _write_rows(file, parts, **options)
         yield file
     except BaseException:
         file.unlink(missing_ok=True)
@@ -121,6 +129,18 @@ def _both(home: Path, pool: str | Path, targets: str | Path | None, **options: A
             with suppress(OSError):
                 home.rmdir()
         raise
+
+
+def _check_ids(paths: Sequence[Path], tables: Sequence[Table], id: str | None) -> None:
+    if id is None or not all(id in table.columns for table in tables):
+        return
+    pool, targets = ({*table.texts(id)} for table in tables)
+    if both := sorted(pool & targets):
+        raise ValueError(
+            f"label_targets joins {paths[0].name} and {paths[1].name}, but both have rows of the same id, such as "
+            f"{both[0]!r} in the column {id!r}. Give the targets other ids, or name no id column: rows are counted "
+            "then. Targets that are rows of the pool already are asked about without label_targets."
+        )
 
 
 def _write_rows(file: Path, tables: Sequence[Table], *, encoding: str | None, delimiter: str | None) -> None:

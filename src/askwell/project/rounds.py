@@ -21,7 +21,8 @@ from askwell.acquisition import Weighted
 from askwell.data.pool import as_pool
 from askwell.data.table import listed
 from askwell.estimate.accuracy import Estimate, estimate
-from askwell.estimate.stopping import DOUBTED, RULE, Advice, Outlook, outlook
+from askwell.estimate.label_issues import LabelIssue, label_issues
+from askwell.estimate.stopping import DOUBTED, RULE, Advice, Outlook, labels_needed, outlook
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error
 from askwell.models import as_model
@@ -31,6 +32,7 @@ from askwell.project.project import Project
 from askwell.project.settings import FILE
 from askwell.session import Candidate, Session
 from askwell.session.events import RulesChanged
+from askwell.session.progress import agreement
 from askwell.store.records import StoreError
 
 __all__ = ["Plan", "Ranked", "learned_posterior", "plan_round", "project_warnings", "train_round"]
@@ -40,6 +42,8 @@ QUEUE = 200  # questions in the queue, at least
 JOINTLY = 3  # batches that are chosen together: people are seldom further ahead of the model than that
 EXPLAINED = 30  # questions at the head that say which targets they inform
 INFORMED = 6  # targets that each of them names: one may turn out to be the item itself
+ISSUES = 20  # labels that are offered for a second look at a time
+GOALS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.99)  # accuracies for which is said what they would take
 START = ("classes", "budget", "labels_per_item", "most_labels", "lease_seconds")  # settings that are read only once
 
 
@@ -66,6 +70,7 @@ class Plan:
     noise: float | None = None  # the standard error of `gain` that comes from the finite number of draws
     signal: float | None = None
     outlook: Outlook | None = None  # what more labels would bring, and whether to stop
+    issues: tuple[LabelIssue, ...] = ()  # labels that are worth a second look
 
 
 def plan_round(
@@ -75,12 +80,15 @@ def plan_round(
     size: int = 10,
     skipped: Collection[int] = (),
     agreement: float | None = None,
+    votes: Mapping[int, Collection[Any]] | None = None,
+    reviewed: Collection[int] = (),
 ) -> Plan:
     """The next questions for a pool of which the items at some positions have `labels`, in the order they were told.
 
     `size` questions make a batch; the first three batches are chosen together (see `Strategy`), those behind by score.
     Where a share of the questions is drawn (`Strategy.evaluation`), these stand between them; the `skipped` items are
     not drawn. How the model stands is judged without costs of errors; `agreement` is Cohen's kappa of several people.
+    `votes` are all labels of the items that several people labelled, `reviewed` items had their second look.
 
     >>> from askwell.models.linear import LinearModel
     >>> from askwell.data.pool import as_pool
@@ -122,6 +130,7 @@ def plan_round(
         *_gain(latest, labels, [each.position for each in ranked[:size]]),
         _signal(latest),
         outlook(latest, labels, estimate=found, agreement=agreement),
+        tuple(label_issues(strategy, labels, votes=votes, reviewed=reviewed)),
     )
 
 
@@ -258,13 +267,22 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
     changes, consensus = session.changes, session.labels()
     labels, classes = _lesson(project)
     strategy = _strategy(project, classes, engine=engine)
-    skipped = session.read(lambda state: [item for item in state.skips if item in project.items])
+    position = project.items.position
+    skipped, reviewed = session.read(
+        lambda state: (
+            [position(item) for item in state.skips if item in state.items],
+            [position(item) for item in consensus if state.is_reviewed(item)],
+        )
+    )
+    votes = {position(item): each.votes for item, each in consensus.items() if len(each.votes) > 1}
     plan = plan_round(
         strategy,
         labels,
         size=settings.batch,
-        skipped={project.items.position(item) for item in skipped} - {*labels},
-        agreement=_agreement(session),
+        skipped={*skipped},
+        agreement=_agreement(strategy, votes, labels, {*skipped}),
+        votes={place: [*each.values()] for place, each in votes.items()},
+        reviewed={*reviewed},
     )
     ahead = plan.outlook
     wanting = [item for item, each in consensus.items() if rules.needed([*each.votes.values()])]
@@ -279,15 +297,34 @@ def _report(project: Project, session: Session, engine: Any) -> tuple[dict[str, 
         "change": None if ahead is None or ahead.change is None else asdict(ahead.change),
         "estimate": None if plan.estimate is None else plan.estimate.body(),
         "next50": None if ahead is None or ahead.forecast is None else ahead.forecast.body(),
+        "needed": _needed(plan, most=len(project.items) - len(labels)),
         "advice": (Advice(False, RULE, "There is no model yet.") if ahead is None else ahead.advice).body(),
+        "label_issues": [each.body() for each in plan.issues[:ISSUES]],
     }
     return report, [Candidate(item) for item in wanting] + _candidates(project, plan)
 
 
-def _agreement(session: Session) -> float | None:
-    """Cohen's kappa of the annotators, where enough items have labels of several."""
-    found = session.progress().agreement
-    return None if found is None or found.items < DOUBTED else found.kappa
+def _needed(plan: Plan, *, most: int) -> list[tuple[float, int | None, int | None]]:
+    """(accuracy, at least, about so many more labels until it) for round accuracies above that of the model.
+
+    None: more than can be foreseen, or than there are items.
+    """
+    if plan.estimate is None or plan.estimate.how != "drawn" or plan.outlook is None or plan.outlook.change is None:
+        return []
+    goals = [goal for goal in GOALS if goal > plan.estimate.value][:3]
+    found = [labels_needed(plan.outlook.change, plan.estimate, goal) for goal in goals]
+    least, about = ([None if n is None or n > most else n for n in each] for each in zip(*found, strict=True))
+    return [*zip(goals, least, about, strict=True)]
+
+
+def _agreement(
+    strategy: Strategy, votes: Mapping[int, Mapping[str, Any]], labels: Mapping[int, Any], skipped: Collection[int]
+) -> float | None:
+    """Cohen's kappa of the annotators on drawn items, as the model's is: they agree less on chosen ones, as it does."""
+    if strategy.drawn is None:
+        return None
+    people = agreement(votes[position] for position in strategy.drawn.sample(labels, skipped) if position in votes)
+    return None if people is None or people.items < DOUBTED else people.kappa
 
 
 def _candidates(project: Project, plan: Plan) -> list[Candidate]:

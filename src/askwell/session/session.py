@@ -297,7 +297,7 @@ class Session:
         """Store the report of a round of training, and with it, all or nothing, the queue that came of it.
 
         `report` has "round", and either "failed" (a text) or what the trainer found: "labels", "seconds", "model",
-        "estimate", "gain", "signal", "next50", "advice".
+        "estimate", "gain", "signal", "next50", "needed", "advice", "label_issues".
         """
         queues = [] if queue is None else [self._queue(report["round"], queue)]
         self._put(*queues, RoundFinished(report))
@@ -314,6 +314,19 @@ class Session:
     def latest(self, who: str, *, size: int, before: int | None = None) -> list[Answer]:
         """A person's last `size` labels and skips in force, newest first; `before` is the `seq` of one: older ones."""
         return self.read(lambda state: list(islice(state.latest(who, before=before), size)))
+
+    def label_issues(self, *, who: str | None = None) -> list[Mapping[str, Any]]:
+        """Labels that the last round found worth a second look, and that have not had it: of all, or of one person.
+
+        A label that is given again, the same or another, has had it.
+        """
+
+        def waiting(state: State) -> list[Mapping[str, Any]]:
+            last: Mapping[str, Any] = next((each for each in reversed(state.rounds) if not each.get("failed")), {})
+            issues = [each for each in last.get("label_issues", ()) if each["item"] in state.items]
+            return [each for each in issues if not state.is_reviewed(each["item"], who)]
+
+        return self.read(waiting)
 
     def answers(self, *, who: str | None = None) -> list[Answer]:
         """All labels and skips in force, or those of one person, in the order in which they were stored."""

@@ -159,6 +159,12 @@ class State:
         """who -> label of an item, in order."""
         return {who: answer.label for who, answer in self.answers(item).items() if answer.kind == "label"}
 
+    def is_reviewed(self, item: str, who: str | None = None) -> bool:
+        """Whether all who labelled an item, or this one, have looked twice: corrected their label or repeated it."""
+        answers = self.answers(item).values()
+        labels = [answer for answer in answers if answer.kind == "label" and who in (None, answer.who)]
+        return all(answer.corrects is not None for answer in labels)
+
     def needed(self, item: str) -> int:
         """How many labels an item still needs."""
         by_person = self._answers.get(item)

@@ -5,13 +5,14 @@ alone, so the items at its head, as far as all of them are labelled, are a rando
 where one of them was chosen for its score before its turn came.
 
     targets from the pool:   every item is as likely as any other
-    given targets:           a target is drawn, by its weight, and the item of the pool nearest to it stands for it;
-                             where the targets are in the pool themselves, that is the target
+    given targets:           a target is drawn, and the item of the pool nearest to it stands for it; where the targets
+                             are in the pool themselves, that is the target. By their weights, if they have any: then
+                             one may be drawn again
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -49,6 +50,7 @@ class Drawn:
 
     positions: np.ndarray  # of the pool, `[at most 2,000]`
     of: Of
+    shares: Mapping[int, float] | float  # position -> its probability at each draw; one number: of every item
 
     def sample(self, labelled: Collection[int], skipped: Collection[int] = ()) -> dict[int, int]:
         """Position -> how many draws it stands for: the head of the order, as far as it is labelled.
@@ -63,13 +65,22 @@ class Drawn:
                 break
         return dict(head)
 
-    def waiting(self, taken: Collection[int]) -> Iterator[int]:
-        """The items that are still to be asked about, in order."""
-        return iter([position for position in dict.fromkeys(self.positions.tolist()) if position not in taken])
+    def head(self, labelled: Collection[int], *, least: int) -> set[int]:
+        """The labelled ones among the first: those of the sample, and in any case `least` of them, if there are."""
+        first = {*self.sample(labelled)}
+        for position in self.positions.tolist():
+            if len(first) >= least:
+                break
+            if position in labelled:
+                first.add(position)
+        return first
 
     def probability(self, position: int) -> float:
-        """How likely an item was to be drawn, each time: the share of the draws that it stands for."""
-        return 1 / self.positions.size if self.of == "pool" else float((self.positions == position).mean())
+        """How likely an item was to be drawn, each time: as likely as the targets are that it stands for.
+
+        Of more targets than are drawn, by those that were.
+        """
+        return self.shares if isinstance(self.shares, float) else self.shares.get(position, 0.0)
 
 
 def is_turn(asked: int, drawn: int, *, share: float) -> bool:
@@ -102,7 +113,8 @@ def draw(pool: Inputs, targets: Targets, *, seed: int) -> Drawn:
         for span in spans(len(pool), KEYS)
         for key, position in _smallest(mixed(seed, np.arange(span.start, span.stop)), span.start)
     )
-    return Drawn(np.array([position for _, position in heapq.nsmallest(MOST, keys)], np.intp), "pool")
+    order = np.array([position for _, position in heapq.nsmallest(MOST, keys)], np.intp)
+    return Drawn(order, "pool", 1 / len(pool))
 
 
 def _smallest(keys: np.ndarray, start: int) -> Iterator[tuple[int, int]]:
@@ -111,17 +123,36 @@ def _smallest(keys: np.ndarray, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _nearest(pool: Any, x: Any, weights: np.ndarray | None, seed: int) -> Drawn | None:
-    """Targets drawn by weight, none twice, as the items nearest to them; None where there are no numbers to tell by."""
+    """Targets that are drawn, as the items nearest to them; None where there are no numbers to tell by.
+
+    Without weights none is drawn twice. With them one may be: a sample of all that there are would have lost them.
+    """
     m, n = count(x), len(pool)
-    most = min(m, max(LEAST, min(MOST, PAIRS // max(n, 1))))
-    keys = rng_for(seed, 0, "drawn targets").exponential(size=m) / (1 if weights is None else weights)
-    order = np.argsort(keys, kind="stable")[:most]
-    wanted = as_vectors(take(aligned(x, column_names(pool.x), by_name=True), np.sort(order)))
-    if wanted is None:
+    most = max(LEAST, min(MOST, PAIRS // max(n, 1)))
+    rng = rng_for(seed, 0, "drawn targets")
+    if weights is None:
+        order = np.argsort(rng.exponential(size=m), kind="stable")[:most]
+    else:
+        order = rng.choice(m, most, p=weights / weights.sum())
+    compared = np.arange(m) if m <= most else np.unique(order)
+    wanted = as_vectors(take(aligned(x, column_names(pool.x), by_name=True), compared))
+    items = None if wanted is None else _nearest_items(pool, wanted)
+    if items is None:
         return None
-    best, nearest = np.full(most, np.inf), np.zeros(most, np.intp)
+    nearest, distances = items
+    share = np.bincount(order, minlength=m) if m > most else np.ones(m) if weights is None else weights
+    by_item = np.bincount(nearest, weights=share[compared] / share.sum())
+    shares = {position: float(by_item[position]) for position in np.unique(nearest).tolist()}
+    in_order = nearest[np.searchsorted(compared, order)]
+    return Drawn(in_order, "nearest" if distances.any() else "targets", shares)
+
+
+def _nearest_items(pool: Any, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """(positions, squared distances) `[m]` of the pool's items nearest to `wanted [m, features]`."""
+    m, n = len(wanted), len(pool)
+    best, nearest = np.full(m, np.inf), np.zeros(m, np.intp)
     scale: np.ndarray | None = None
-    for span in spans(n, max(1, CELLS // max(most, wanted.shape[1]))):
+    for span in spans(n, max(1, CELLS // max(m, wanted.shape[1]))):
         some = as_vectors(pool.take(np.arange(span.start, span.stop)))
         if some is None or some.shape[1] != wanted.shape[1]:
             return None
@@ -129,14 +160,8 @@ def _nearest(pool: Any, x: Any, weights: np.ndarray | None, seed: int) -> Drawn 
             scale = np.where(some.std(axis=0) > 0, some.std(axis=0), 1.0)
             wanted = wanted / scale
         some = some / scale
-        row = ((some**2).sum(axis=1) - 2 * wanted @ some.T).argmin(axis=1)  # [most]
+        row = ((some**2).sum(axis=1) - 2 * wanted @ some.T).argmin(axis=1)  # [m]
         closest = ((wanted - some[row]) ** 2).sum(axis=1)  # by differences: exactly zero for the same input
         better = closest < best
         best[better], nearest[better] = closest[better], row[better] + span.start
-    in_order = nearest[_ranks(order)]  # from the order of reading to that of drawing
-    return Drawn(in_order, "nearest" if best.any() else "targets")
-
-
-def _ranks(values: Sequence[int] | np.ndarray) -> np.ndarray:
-    """The place of each value among the sorted ones."""
-    return np.argsort(np.argsort(values))
+    return nearest, best

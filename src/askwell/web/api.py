@@ -302,6 +302,19 @@ def answers(
     return OwnAnswers(answers=[_own(here.pool, answer) for answer in latest[:size]], more=len(latest) > size)
 
 
+@router.get("/second-look", responses=refusals(401, 503), summary="One's own labels that deserve a second look")
+def second_look(here: Here, who: Who) -> OwnAnswers:
+    """The model, trained without them, finds them unlikely, or people disagree. Given again, it is not here.
+
+    What the model would say instead is not told: people would follow it.
+    """
+    own = {answer.item: answer for answer in here.session.answers(who=who)}
+    issues = here.session.label_issues(who=who)
+    return OwnAnswers(
+        answers=[_own(here.pool, own[each["item"]]) for each in issues if each["item"] in own], more=False
+    )
+
+
 @router.post("/given", responses=refusals(400, 401, 422, 503), summary="Whose tokens these are")
 def given(here: Here, who: Who, sent: HeldLeases) -> StillHeld:
     """Those of the tokens that this project ever gave to the person: so a browser knows which answers are for it."""

@@ -108,6 +108,7 @@ class Panel:
     how: str  # the estimate's name
     heading: str  # above the curve
     about: str  # what the estimate is about, and what it rests on
+    measures: list[tuple[str, str]]  # other figures of the same questions, by name: value (low to high)
     points: list[ChartPoint]
     model: str
     busy: bool
@@ -115,6 +116,7 @@ class Panel:
     failed: str  # why the last fit failed; "" if it did not
     advice: Mapping[str, Any] | None
     ahead: str  # what more labels are expected to bring; "" if unknown
+    needed: list[tuple[str, str]]  # accuracies, and how many more labels they take
     most: int  # labels of the most diligent
 
 
@@ -161,6 +163,7 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
         how=str(last.get("how", "")),
         heading=_heading(last),
         about=str(last.get("about", "")),
+        measures=_measures(last),
         points=curve_points(estimates),
         model=_model(good),
         busy=bool(status.get("training")),
@@ -168,6 +171,7 @@ def panel(progress: Progress, status: Mapping[str, Any]) -> Panel:
         failed=failed,
         advice=good[-1].get("advice") if good else None,
         ahead=_ahead(good[-1].get("next50")) if good else "",
+        needed=[in_labels(*each) for each in good[-1].get("needed") or ()] if good else [],
         most=max((person.labels for person in progress.people), default=0),
     )
 
@@ -179,6 +183,15 @@ def _heading(estimate: Mapping[str, Any]) -> str:
         return "Learning curve"
     where = {"targets": " on the targets", "nearest": " on the targets", "chosen": ", a lower bound"}
     return metric + where.get(str(of), "" if of else f", {estimate.get('how', '')}")
+
+
+def _measures(estimate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Balanced accuracy, log loss and the accuracy of each class, where they are known."""
+    named = {name.replace("_", " "): estimate.get(name) for name in ("balanced_accuracy", "log_loss")}
+    found = {**named, **{f"accuracy of {name}": each for name, each in (estimate.get("classes") or {}).items()}}
+    return [
+        (name, f"{each['value']:.2f} ({each['low']:.2f} to {each['high']:.2f})") for name, each in found.items() if each
+    ]
 
 
 def curve_points(rounds: list[Mapping[str, Any]]) -> list[ChartPoint]:
@@ -250,6 +263,19 @@ def _ahead(forecast: Mapping[str, Any] | None) -> str:
     words = f"{forecast.get('labels', 50)} more labels: {100 * forecast['gain']:+.1f} points expected"
     low, high = (forecast.get(end) for end in ("low", "high"))
     return words if low is None or high is None else f"{words} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def in_labels(accuracy: float, least: int | None, about: int | None) -> tuple[str, str]:
+    """An accuracy, and how many more labels it takes, as text.
+
+    >>> in_labels(0.9, 10, 70), in_labels(0.95, 40, None)
+    (('To reach 0.9', 'about 70 more (at least 10)'), ('To reach 0.95', 'at least 40 more'))
+    """
+    few = "unforeseeable" if least is None else f"at least {least:,}"
+    return (
+        f"To reach {accuracy:g}",
+        few if least is None else f"{few} more" if about is None else f"about {about:,} more ({few})",
+    )
 
 
 # ---- the project -----------------------------------------------------------------------------------------------------

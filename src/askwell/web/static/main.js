@@ -44,7 +44,8 @@ const outbox = await Outbox.open({
   project, who, send,
   ours: async (tokens) => (tokens.length ? (await post("/api/given", { tokens })).held : []),
   sent: ({ body }, { corrects, round }) => {
-    if (corrects !== null) say(`${body.item}: ${body.label ?? "skipped"}. This replaces your earlier answer, ${corrects}.`);
+    if (corrects !== null && corrects === body.label) say(`${body.item}: ${body.label}, as before.`);
+    else if (corrects !== null) say(`${body.item}: ${body.label ?? "skipped"}. This replaces your earlier answer, ${corrects}.`);
     leases.ranked(round);
   },
   undid: showUndone,
@@ -184,7 +185,7 @@ async function answerAgain(item) {
     leases.drop();
     leases.putFirst({ ...found, was: label, token: null, why: [], score: null });
     show();
-    say("Choose its class, or press Esc to keep it.");
+    say("Choose its class, the same or another, or press Esc.");
     return true;
   } catch (refusal) {
     say(refusal.message);
@@ -232,7 +233,7 @@ function openClasses() {
 }
 
 const mine = new Mine({
-  place: $("mine-list"), older: $("mine-older"), note: $("mine-note"),
+  place: $("mine-list"), looks: $("mine-look-list"), older: $("mine-older"), note: $("mine-note"),
   change: async ({ item }) => {
     if (await answerAgain(item)) $("mine").close();
     else $("mine-note").textContent = $("note").textContent;
@@ -324,6 +325,7 @@ $("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCurve);
 addEventListener("resize", redrawCurve);
 document.addEventListener("click", (event) => {
+  if (event.target.closest('[data-open="mine"]')) openMine();
   const menu = document.querySelector(".person");
   if (menu.open && !menu.contains(event.target)) menu.open = false;
 });

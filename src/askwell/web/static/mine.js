@@ -1,4 +1,4 @@
-// One's own answers, newest first, to look at and to change.
+// One's own answers, newest first, to look at and to change; before them those that deserve a second look.
 import { request } from "./server.js";
 import { element } from "./stage.js";
 
@@ -14,17 +14,28 @@ function line(said) {
 
 export class Mine {
   // `change(answer)` is called with the one that the person wants to change.
-  constructor({ place, older, note, change }) {
-    Object.assign(this, { place, older, note, change });
+  constructor({ place, looks, older, note, change }) {
+    Object.assign(this, { place, looks, older, note, change });
     this.last = null;
     older.addEventListener("click", () => this.load());
-    place.addEventListener("keydown", (event) => this.move(event));
+    place.closest("dialog").addEventListener("keydown", (event) => this.move(event));
   }
 
   async open() {
     this.place.replaceChildren();
+    this.looks.replaceChildren();
     this.last = null;
     await this.load();
+    await this.look();
+  }
+
+  async look() {
+    try {
+      const { answers } = await request("GET", "/api/second-look");
+      this.looks.replaceChildren(...answers.map((said) => this.row(said)));
+    } catch { /* the answers themselves say what is wrong */ }
+    this.looks.parentElement.hidden = !this.looks.children.length;
+    this.looks.querySelector("button")?.focus();
   }
 
   async load() {
@@ -55,7 +66,7 @@ export class Mine {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const buttons = [...this.place.querySelectorAll("button:enabled")];
+    const buttons = [...this.looks.querySelectorAll("button:enabled"), ...this.place.querySelectorAll("button:enabled")];
     if (!this.older.hidden) buttons.push(this.older);
     buttons[buttons.indexOf(document.activeElement) + step]?.focus();
   }
