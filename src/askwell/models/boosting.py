@@ -22,6 +22,7 @@ from askwell.models.forest import input_parts
 from askwell.models.inputs import Names, check_lengths, column_names, count, encoded, sliceable
 from askwell.models.protocol import check_rng, class_codes
 from askwell.models.scikit_learn import last_step, one_of_many, package_of, seeded_copy, several_classes, side_by_side
+from askwell.notebook import brief
 
 __all__ = ["BoosterModel", "BoosterPosterior", "has_own_draws"]
 
@@ -72,6 +73,8 @@ class BoosterModel:
 @dataclass(frozen=True)
 class BoosterPosterior:
     """The trees or virtual ensembles of one fitted booster as draws."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     steps: Any  # of a pipeline, or None

@@ -25,6 +25,7 @@ from askwell.models.scikit_learn import (
     several_classes,
     side_by_side,
 )
+from askwell.notebook import brief
 
 __all__ = ["EnsembleModel", "EnsemblePosterior"]
 
@@ -96,6 +97,8 @@ class EnsembleModel:
 @dataclass(frozen=True)
 class EnsemblePosterior:
     """Fitted classifiers as draws."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     members: tuple[Any, ...]

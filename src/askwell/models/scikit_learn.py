@@ -33,6 +33,7 @@ from askwell.models.inputs import (
 )
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 from askwell.models.trees import pack_trees
+from askwell.notebook import brief
 
 __all__ = [
     "ForestModel",
@@ -119,6 +120,8 @@ class ForestModel:
 @dataclass(frozen=True)
 class MembersPosterior:
     """Any fitted classifiers with `predict_proba` as draws."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     steps: Any  # of a pipeline, or None
