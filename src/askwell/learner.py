@@ -157,7 +157,7 @@ class Learner:
             warnings.warn(message, stacklevel=2)
         return asked
 
-    def tell(self, ids: Any, labels: Any) -> None:
+    def tell(self, ids: Iterable[Any], labels: Iterable[str | float | np.generic]) -> None:
         """Record labels, durably. A label for an item that has one corrects it; the same one again changes nothing."""
         items, values = self._texts(ids), self._checked_labels(_listed("labels", labels))
         if len(items) != len(values):
@@ -170,12 +170,12 @@ class Learner:
 
         self._session.change(new)
 
-    def withdraw(self, ids: Any) -> None:
+    def withdraw(self, ids: Iterable[Any]) -> None:
         """Take labels back. The items may be asked again."""
         items = self._texts(ids)
         self._session.change(lambda state: [AnswerWithdrawn(item) for item in items if state.votes(item)])
 
-    def skip(self, ids: Any, *, reason: str = "") -> None:
+    def skip(self, ids: Iterable[Any], *, reason: str = "") -> None:
         """Do not ask about these items again. Telling their labels is still welcome."""
         items = self._texts(ids)
         self._session.change(
