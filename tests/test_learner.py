@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from store.conftest import postgres_schema, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 import askwell
@@ -697,3 +699,28 @@ def test_several_are_asked_through_one_learner(tmp_path):
     for session in ("", 3):
         with pytest.raises(ValueError, match="session must be the name"):
             told_learner().ask(session=session)
+
+
+def in_polars(x):
+    polars = pytest.importorskip("polars")
+    return polars.DataFrame(x, schema=["a", "b"])
+
+
+def in_pandas(x):
+    return pytest.importorskip("pandas").DataFrame(x, columns=["a", "b"])
+
+
+@pytest.mark.parametrize("held", [in_pandas, in_polars, csr_matrix, np.ndarray.tolist], ids=lambda held: held.__name__)
+def test_questions_do_not_depend_on_what_holds_the_numbers(held):
+    x = rng_for(0, 0, "frames").normal(size=(60, 2))
+    labels = np.where(x[:12, 0] > 0, "yes", "no")
+
+    def asked(of):
+        model = askwell.as_model(LogisticRegression(), draws=5)
+        learner = Learner(model, of(x), targets=of(x[40:]), score="epig", evaluation=0)
+        learner.tell(range(12), labels)
+        return learner.ask(3), learner.predict_proba(of(x[:5]))
+
+    (wanted, probs), (questions, predicted) = asked(np.asarray), asked(held)
+    assert questions == wanted
+    np.testing.assert_allclose(predicted, probs, atol=1e-5)
