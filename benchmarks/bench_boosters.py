@@ -1,7 +1,8 @@
 """Many fits of a booster, as `as_model(booster, draws=50)` makes them, against as many fits one after another.
 
-200 labels of scikit-learn's digits, less than five or not. The bare fits are of the same estimator and of samples of the same
-size, with the package's own threads, as somebody would write them in a loop. Packages that are missing are left out.
+200 labels of scikit-learn's digits, less than five or not. The bare fits are of the same estimator and of samples of
+the same size, with the package's own threads, as somebody would write them in a loop. Packages that are missing are
+left out.
 """
 
 import importlib
