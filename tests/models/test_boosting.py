@@ -193,9 +193,11 @@ def test_trees_of_xgboost_add_up_to_its_margin(c):
 
 def test_a_tree_of_lightgbm_is_the_forest_of_that_tree_alone():
     x, y = labelled(90)
-    posterior = fit(askwell.as_model(lightgbm_forest(), draws=6), x, y)
-    alone = posterior.fitted.predict_proba(x, start_iteration=3, num_iteration=1)
-    np.testing.assert_allclose(posterior.predict(x)[:, 3], alone, atol=1e-6)
+    posterior = fit(askwell.as_model(lightgbm_forest(), draws=60), x, y)
+    probs = posterior.predict(x)
+    for tree in range(60):
+        alone = posterior.fitted.predict_proba(x, start_iteration=tree, num_iteration=1)
+        np.testing.assert_allclose(probs[:, tree], alone, atol=1e-6)
 
 
 def test_virtual_ensembles_need_trees():

@@ -21,7 +21,7 @@ from scipy.special import expit, softmax
 from askwell.models.forest import input_parts
 from askwell.models.inputs import Names, check_lengths, column_names, count, encoded, sliceable
 from askwell.models.protocol import check_rng, class_codes
-from askwell.models.scikit_learn import last_step, one_of_many, package_of, seeded_copy, several_classes, side_by_side
+from askwell.models.scikit_learn import last_step, one_of_many, package_of, seeded_copy, several_classes
 from askwell.notebook import brief
 
 __all__ = ["BoosterModel", "BoosterPosterior", "has_own_draws"]
@@ -95,12 +95,9 @@ class BoosterPosterior:
         """Of the classes that occurred, `[n, k, s]`."""
         fitted, k = self.fitted, self.draws
         if package_of(fitted) == "lightgbm":
-
-            def tree(number: int) -> np.ndarray:
-                probs: np.ndarray = fitted.predict_proba(x, start_iteration=number, num_iteration=1)
-                return probs
-
-            return np.stack(side_by_side(tree, range(k), several=True), axis=1)
+            # Not in threads: which trees are meant is kept in the booster, and another thread would change it.
+            trees = [fitted.predict_proba(x, start_iteration=tree, num_iteration=1) for tree in range(k)]
+            return np.stack(trees, axis=1)
         if self.leaves is not None:
             margins = _tree_margins(fitted, self.leaves, x, k)
         else:
