@@ -4,13 +4,20 @@ scikit-learn's digits, 40 labels of ten classes, chosen at random; for the Gauss
 "less than five" of the first ten principal components. One process, all cores; medians over the seeds.
 """
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.neural_network import MLPClassifier
 
 import askwell
@@ -52,7 +59,37 @@ def _models() -> dict[str, tuple[Any, np.ndarray, np.ndarray]]:
         ),
         "`DropoutModel(mlp(64, 10))`, 100 draws": (DropoutModel(mlp(64, 10), device="cpu"), x, y),
         "`GPClassifier(learn=True)`, 500 draws": (GPClassifier(Kernel(10.0, 1.0), learn=True), low, y < 5),
+        **{name: (askwell.as_model(made, draws=draws), x, y) for name, made, draws in _boosters()},
     }
+
+
+def _boosters() -> Iterator[tuple[str, Any, int | None]]:
+    """(name, estimator, draws) of the packages that are installed."""
+    yield (
+        "`HistGradientBoostingClassifier(min_samples_leaf=2)`, 50 fits",
+        HistGradientBoostingClassifier(min_samples_leaf=2, max_iter=30),
+        50,
+    )
+    with contextlib.suppress(ImportError):
+        from lightgbm import LGBMClassifier
+
+        few: dict[str, Any] = {"min_child_samples": 2, "verbosity": -1}
+        yield "`LGBMClassifier()`, 50 fits", LGBMClassifier(verbosity=-1), 50
+        yield "`LGBMClassifier(min_child_samples=2)`, 50 fits", LGBMClassifier(**few), 50
+        forest = LGBMClassifier(boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=500, **few)
+        yield '`LGBMClassifier(boosting_type="rf", ...)`, 500 trees', forest, None
+    with contextlib.suppress(ImportError):
+        from xgboost import XGBClassifier, XGBRFClassifier
+
+        yield "`XGBClassifier()`, 50 fits", XGBClassifier(), 50
+        yield "`XGBRFClassifier()`, 500 trees", XGBRFClassifier(n_estimators=500), None
+    with contextlib.suppress(ImportError):
+        from catboost import CatBoostClassifier
+
+        quiet: dict[str, Any] = {"iterations": 200, "verbose": False, "allow_writing_files": False}
+        yield "`CatBoostClassifier(iterations=200)`, 50 fits", CatBoostClassifier(**quiet), 50
+        sampled = CatBoostClassifier(posterior_sampling=True, **quiet)
+        yield "`CatBoostClassifier(iterations=200, posterior_sampling=True)`, 50 virtual ensembles", sampled, 50
 
 
 def _line(name: str, model: Any, x: np.ndarray, y: np.ndarray) -> Row:

@@ -13,6 +13,7 @@ import askwell
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECIPES = ROOT / "docs" / "recipes.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FENCE = re.compile(r"^(?P<indent> *)```python[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.M | re.S)
 
@@ -39,7 +40,9 @@ def run_page(text, name):
     return "".join(faults)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != RECIPES], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     faults = run_page(page.read_text("utf-8"), str(page.relative_to(ROOT)))
@@ -54,6 +57,42 @@ def test_examples_that_are_wrong_are_found():
     with pytest.raises(NameError):
         run_page(good.replace("x = 1", "x = y"), "page")
     assert len(list(fences("1. a list\n\n   ```python\n   if True:\n       x = 1\n   ```\n"))) == 1
+
+
+# ---- recipes.md: each by itself, where its packages are installed ----------------------------------------------------
+
+
+def recipes(text):
+    """(name, the code of each fence before it in its section and at the top of the page, its words, its code)."""
+    top, *sections = re.split(r"^(?=## )", text, flags=re.M)
+    parts = re.compile(r"^```python(?P<words>[^\n]*)\n(?P<code>.*?)^```", re.M | re.S)
+    common = [found["code"] for found in parts.finditer(top)]
+    for section in sections:
+        title, before = section.splitlines()[0].removeprefix("## "), [*common]
+        for number, found in enumerate(parts.finditer(section)):
+            words = dict(word.partition("=")[::2] for word in found["words"].split())
+            if "given" in words:
+                before.append(found["code"])
+            else:
+                yield f"{title}, {number + 1}", [*before], words, found["code"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of the packages, not ours
+@pytest.mark.parametrize(
+    ("given", "words", "code"),
+    [pytest.param(*recipe, id=name) for name, *recipe in recipes(RECIPES.read_text("utf-8"))],
+)
+def test_recipes_are_as_short_as_they_say_and_keep_the_contract(given, words, code):
+    for package in filter(None, words.get("needs", "").split(",")):
+        pytest.importorskip(package, reason=f"{package} is not installed", exc_type=ImportError)
+    assert len([line for line in code.splitlines() if line.strip()]) <= int(words["lines"])
+    scope = {"__name__": "__main__"}
+    for part in (*given, code):
+        exec(compile(part, "recipes.md", "exec"), scope)
+    askwell.testing.check_model(scope["model"], x=scope["x"], y=scope["y"])
+    learner = askwell.Learner(scope["model"], scope["x"], score="epig", evaluation=0)
+    learner.tell(range(30), scope["y"][:30])
+    assert len(learner.ask(2)) == 2
 
 
 # ---- paper.md: equation -> function -> test ------------------------------------------------------------------------

@@ -318,15 +318,36 @@ def test_names_that_editors_know_are_the_names_there_are():
     assert {*get_args(BatchName)} == {*BATCHES}
 
 
-def test_a_wrong_name_is_an_error_in_the_editor(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import askwell\n"
-        "askwell.Learner(None, [[0.0]], score='epig', batch='joint')\n"
-        "askwell.Learner(None, [[0.0]], score='epgi')\n"
-        "askwell.Learner(None, [[0.0]], batch='join')\n"
-        "askwell.simulate(None, [[0.0]], [0], test=([[0.0]], [0]), scores=['epig', 'marign'])\n"
-    )
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, str(program)]
-    said = subprocess.run(mypy, capture_output=True, text=True, cwd=tmp_path).stdout
-    assert re.findall(r"program.py:(\d+): error", said) == ["3", "4", "5"], said
+PROGRAM = """
+import numpy as np
+import askwell
+learner = askwell.Learner(None, [[0.0]], score='epig', batch='joint')
+learner.tell([0, 1], ["yes", "no"])
+learner.tell(np.arange(2), np.array([True, False]))
+learner.tell({0: 1}, (label for label in (1, 2.0)))
+questions: list[int] = learner.ask(2, session="ann")
+askwell.Learner(None, [[0.0]], score='epgi')  # wrong
+askwell.Learner(None, [[0.0]], batch='join')  # wrong
+askwell.simulate(None, [[0.0]], [0], test=([[0.0]], [0]), scores=['epig', 'marign'])  # wrong
+learner.tell([0], [["yes", "no"]])  # wrong
+learner.tell([0], [None])  # wrong
+learner.tell(0, ["yes"])  # wrong
+learner.ask("two")  # wrong
+"""
+CHECKERS = {
+    "mypy": [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "program.py"],
+    "pyright": ["pyright", "--pythonpath", sys.executable, "program.py"],
+}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_what_is_wrong_in_a_program_is_an_error_in_the_editor(checker, tmp_path):
+    command = CHECKERS[checker]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{checker} is not installed: npm install --global pyright")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    said = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+    wrong = [str(number) for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")]
+    found = re.findall(r"program.py:(\d+):[\d:]* (?:- )?error", said)
+    assert list(dict.fromkeys(found)) == wrong, said

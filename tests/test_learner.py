@@ -1,7 +1,9 @@
 """The loop, as its users use it."""
 
+import copy
 import functools
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 from killed import OPTIONS, POOL, TRUTH, live
 from light_model import LightModel
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from store.conftest import postgres_schema, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 import askwell
@@ -696,3 +700,87 @@ def test_label_issues_are_corrected_or_confirmed(x, tmp_path):
         learner.withdraw(wrong)
         learner.confirm(wrong)  # there is no label to confirm
         assert len(learner.labels) == 78
+
+
+# ---- habits of notebooks ---------------------------------------------------------------------------------------------
+
+
+def told_learner(**options):
+    x = rng_for(0, 0, "habits").normal(size=(60, 2))
+    learner = Learner(RandomForestClassifier(20), x, score="bald", evaluation=0, **options)
+    learner.tell(range(10), np.where(x[:10, 0] > 0, "<b>", "no"))
+    return learner
+
+
+def test_a_learner_in_a_line_and_in_a_notebook():
+    learner = told_learner()
+    assert repr(learner).startswith("Learner(model: RandomForestClassifier, pool: 60 items, labels: 10 (")
+    assert "Next: ask()" in learner._repr_html_()
+    (item,) = learner.ask()
+    assert f"Asked and not answered: {item}. Next: tell([{item}], [label])." in learner._repr_html_()
+    assert "<b>" not in learner._repr_html_()
+    assert "&lt;b&gt;" in learner._repr_html_()
+    assert len(repr(learner.posterior)) < 200
+    empty = Learner(RandomForestClassifier(20), np.zeros((5, 2)))
+    assert "labels: none" in repr(empty)
+
+
+def test_scores_of_all_items_agree_with_what_is_asked():
+    learner = told_learner()
+    scores = learner.scores()
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert {*scores} == {*range(10, 60)}
+    asked = learner.ask(3)
+    assert asked == list(scores)[:3]
+    learner.skip([list(scores)[3]])
+    assert {*scores} - {*learner.scores()} == {*list(scores)[:4]}
+
+
+def test_a_learner_cannot_be_pickled_and_says_what_to_do():
+    learner = told_learner()
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="What it knows is in the store"):
+            attempt(learner)
+    again = pickle.loads(pickle.dumps(learner.posterior))
+    np.testing.assert_array_equal(again.predict(np.zeros((3, 2))), learner.posterior.predict(np.zeros((3, 2))))
+
+
+def test_several_are_asked_through_one_learner(tmp_path):
+    learner = told_learner(store=f"sqlite:///{tmp_path}/labels.db")
+    ann, ben, own = learner.ask(2, session="ann"), learner.ask(2, session="ben"), learner.ask(2)
+    assert len({*ann, *ben, *own}) == 6
+    assert learner.ask(2, session="ann") == ann
+    assert learner.ask(1, session="ben") == ben[:1]
+    learner.tell(ann[:1], ["no"])
+    assert learner.ask(1, session="ann") == ann[1:]
+    learner.close()
+    with told_learner(store=f"sqlite:///{tmp_path}/labels.db") as reopened:
+        assert reopened.ask(2, session="ben") == ben
+    for session in ("", 3):
+        with pytest.raises(ValueError, match="session must be the name"):
+            told_learner().ask(session=session)
+
+
+def in_polars(x):
+    polars = pytest.importorskip("polars")
+    return polars.DataFrame(x, schema=["a", "b"])
+
+
+def in_pandas(x):
+    return pytest.importorskip("pandas").DataFrame(x, columns=["a", "b"])
+
+
+@pytest.mark.parametrize("held", [in_pandas, in_polars, csr_matrix, np.ndarray.tolist], ids=lambda held: held.__name__)
+def test_questions_do_not_depend_on_what_holds_the_numbers(held):
+    x = rng_for(0, 0, "frames").normal(size=(60, 2))
+    labels = np.where(x[:12, 0] > 0, "yes", "no")
+
+    def asked(of):
+        model = askwell.as_model(LogisticRegression(), draws=5)
+        learner = Learner(model, of(x), targets=of(x[40:]), score="epig", evaluation=0)
+        learner.tell(range(12), labels)
+        return learner.ask(3), learner.predict_proba(of(x[:5]))
+
+    (wanted, probs), (questions, predicted) = asked(np.asarray), asked(held)
+    assert questions == wanted
+    np.testing.assert_allclose(predicted, probs, atol=1e-5)

@@ -1,6 +1,8 @@
 """Bars appear late, vanish, and never swallow an item."""
 
 import io
+import sys
+import types
 
 import pytest
 
@@ -57,3 +59,43 @@ def test_a_terminal_has_a_bar_instead_of_lines(monkeypatch):
 
     monkeypatch.setattr("sys.stderr", Terminal())
     assert progress.lines(label="simulating", unit="steps") is None
+
+
+class Kernel:
+    kernel = object()
+
+
+def notebook(monkeypatch):
+    """Standard error as a notebook has it: no terminal, and IPython with a kernel."""
+    stream, shell = io.StringIO(), types.ModuleType("IPython")
+    shell.get_ipython = Kernel
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    return stream
+
+
+def test_a_notebook_has_a_line_that_writes_over_itself(monkeypatch):
+    stream = notebook(monkeypatch)
+    assert list(progress.track(list(range(5)), label="counting")) == list(range(5))
+    assert stream.getvalue().startswith("\rcounting: ")
+    assert stream.getvalue().endswith("\n")
+    assert "counting: 5 of 5, about 0 s left" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()  # no control sequence that a notebook would print
+    assert progress.lines(label="counting", unit="steps") is None
+
+
+def test_what_is_counted_in_a_notebook(monkeypatch):
+    stream = notebook(monkeypatch)
+    with progress.counted(2000, label="scoring", unit="rows") as done:
+        done(500)
+        done(1500)
+    assert "\rscoring: 500 of 2,000 rows" in stream.getvalue()
+    assert "2,000 of 2,000 rows" in stream.getvalue()
+
+
+def test_ipython_in_a_terminal_is_no_notebook(monkeypatch):
+    stream = notebook(monkeypatch)
+    sys.modules["IPython"].get_ipython = lambda: None
+    assert list(progress.track(list(range(5)), label="counting")) == list(range(5))
+    assert stream.getvalue() == ""

@@ -325,6 +325,12 @@ class Round:
         keep = np.flatnonzero(free[positions])[:size]
         return positions[keep], scores[keep]
 
+    def scores(self, free: np.ndarray) -> list[tuple[int, float]]:
+        """(position, score) of every free item, the best first."""
+        positions, scores = self._all(free)
+        order = self.search.order(positions, scores)
+        return list(zip(positions[order].tolist(), scores[order].tolist(), strict=True))
+
     def _all(self, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if "all" not in self.ranked:
             scores, cost, asked = score_items(self.search, self.score), self.strategy.cost, self.search.asked

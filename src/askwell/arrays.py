@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeAlias
@@ -355,6 +355,8 @@ def check_table(x: Any, *, name: str = "x") -> None:
     remedy = _REMEDIES.get(kind)
     if remedy is not None:
         raise ValueError(f"{name} must be an array or a data frame of pandas or polars, but it is a {kind}. {remedy}")
+    if isinstance(x, Mapping) and not isinstance(x, dict):  # what a tokeniser of transformers returns is none
+        raise ValueError(f"{name} must be a dict of arrays, but it is a {kind}, which is only like one. Try dict(x).")
 
 
 _REMEDIES = {
@@ -363,6 +365,7 @@ _REMEDIES = {
     "pyarrow.RecordBatch": "Try .to_pandas(), or polars.from_arrow(batch).",
     "duckdb.DuckDBPyRelation": "Try .df(), or .pl().",
     "dask.DataFrame": "Try .compute() first.",
+    "datasets.Dataset": 'Try dataset.select_columns([...]).with_format("numpy")[:], a dict of arrays.',
 }
 
 

@@ -2,6 +2,7 @@
 
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from askwell import notebook
 from askwell.acquire import Explanation, Round, Selected, Strategy, classes_of, usual_evaluation
 from askwell.acquisition import ScoreName, as_score, checked_class_weights
 from askwell.arrays import plain, spans
@@ -122,7 +124,7 @@ class Learner:
 
     # ---- the loop ----
 
-    def ask(self, size: int = 1) -> list[Any]:
+    def ask(self, size: int = 1, *, session: str | None = None) -> list[Any]:
         """The ids of the `size` items whose labels are worth most now; fewer if the pool is exhausted.
 
         Questions that were asked and not answered are given again before new ones are made up, also those that other
@@ -131,19 +133,23 @@ class Learner:
         near the targets if such were given. If the first scores of a model that is not askwell's own are hardly more
         than chance, a warning says so, once: see `signal`.
         Of items with equal scores the seed chooses; where most of the pool's scores are equal, a warning says so, once.
+        `session` is for several who are asked through one learner: a name for each, who gets questions of their own.
         """
         size, asked, heard = count("size", size), list[Any](), list[str]()
+        if session is not None and not (isinstance(session, str) and session):
+            raise ValueError(f"session must be the name of whoever is asked, but it is {session!r}.")
+        name = session or self._name
 
         def questions(state: State) -> list[QuestionAsked]:
-            held = [item for item, question in state.pending.items() if self._is_ours(question)][:size]
+            held = [item for item, question in state.pending.items() if self._is_for(name, question)][:size]
             chosen = self._choose(state, size - len(held), heard)
             asked[:] = [self._id(item) for item in held] + [self._pool.ids[each.position] for each in chosen]
             return [
-                QuestionAsked(item, self._name, state.pending[item].score, again=True)
+                QuestionAsked(item, name, state.pending[item].score, again=True)
                 for item in held
-                if state.pending[item].session != self._name
+                if state.pending[item].session != name
             ] + [
-                QuestionAsked(text_of(self._pool.ids[each.position]), self._name, each.score, False, each.probability)
+                QuestionAsked(text_of(self._pool.ids[each.position]), name, each.score, False, each.probability)
                 for each in chosen
             ]
 
@@ -152,7 +158,7 @@ class Learner:
             warnings.warn(message, stacklevel=2)
         return asked
 
-    def tell(self, ids: Any, labels: Any) -> None:
+    def tell(self, ids: Iterable[Any], labels: Iterable[str | float | np.generic]) -> None:
         """Record labels, durably. A label for an item that has one corrects it; the same one again changes nothing."""
         items, values = self._texts(ids), self._checked_labels(_listed("labels", labels))
         if len(items) != len(values):
@@ -165,19 +171,19 @@ class Learner:
 
         self._session.change(new)
 
-    def withdraw(self, ids: Any) -> None:
+    def withdraw(self, ids: Iterable[Any]) -> None:
         """Take labels back. The items may be asked again."""
         items = self._texts(ids)
         self._session.change(lambda state: [AnswerWithdrawn(item) for item in items if state.votes(item)])
 
-    def confirm(self, ids: Any) -> None:
+    def confirm(self, ids: Iterable[Any]) -> None:
         """Record that labels were looked at again and are right: they are not among the `label_issues` any more."""
         items = self._texts(ids)
         self._session.change(
             lambda state: [LabelAdded(item, state.latest_labels[item]) for item in items if item in state.latest_labels]
         )
 
-    def skip(self, ids: Any, *, reason: str = "") -> None:
+    def skip(self, ids: Iterable[Any], *, reason: str = "") -> None:
         """Do not ask about these items again. Telling their labels is still welcome."""
         items = self._texts(ids)
         self._session.change(
@@ -201,6 +207,17 @@ class Learner:
         position = self._pool.position(item)
         label = self._labels.get(text_of(self._pool.ids[position]))
         return self._round.explain(position, label=label, size=size)
+
+    def scores(self) -> dict[Any, float]:
+        """id -> score of each item that may be asked, the best first; `pandas.Series(learner.scores())` is a column."""
+
+        def taken(state: State) -> tuple[list[int], ...]:
+            return tuple(
+                [self._position(i) for i in items] for items in (state.latest_labels, state.pending, state.skips)
+            )
+
+        free = self._strategy.free(*self._session.read(taken))
+        return {self._pool.ids[position]: score for position, score in self._round.scores(free)}
 
     def estimate(self) -> Estimate | None:
         """How good the model is on the targets, with a 95 % interval; None while there are too few labels to tell.
@@ -296,6 +313,36 @@ class Learner:
             )
         self._store.close()
 
+    def __repr__(self) -> str:
+        return f"Learner({', '.join(f'{name}: {value}' for name, value in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        pending = self.pending
+        if pending:
+            following = (
+                f"Asked and not answered: {', '.join(map(repr, pending[:8]))}. Next: tell([{pending[0]!r}], [label])."
+            )
+        else:
+            following = "Next: ask() for questions, estimate() for how good the model is, advice() for when to stop."
+        return notebook.table([], self._facts().items()) + notebook.paragraph(following)
+
+    def _facts(self) -> dict[str, Any]:
+        model, labels = self._strategy.model, self._labels
+        known = ", ".join(f"{label!r} {times}" for label, times in Counter(labels.values()).most_common(8))
+        return {
+            "model": type(getattr(model, "estimator", model)).__name__,
+            "pool": f"{len(self._pool)} items",
+            "labels": f"{len(labels)} ({known})" if labels else "none",
+            "pending": len(self.pending),
+            "score": getattr(self._strategy.score, "__name__", self._strategy.score),
+        }
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Learner holds an open store, so it cannot be pickled or copied. What it knows is in the store: give "
+            'store="sqlite:///labels.db" and open a Learner on the same store there. learner.posterior can be pickled.'
+        )
+
     def __enter__(self) -> "Learner":
         return self
 
@@ -325,9 +372,10 @@ class Learner:
                 )
         return seq
 
-    def _is_ours(self, question: Pending) -> bool:
-        """Whether a question was asked by this learner, or before it was opened: by one that may be gone."""
-        return question.session in (self._name, NOBODY) or question.seq <= self._opened
+    def _is_for(self, name: str, question: Pending) -> bool:
+        """Whether a question was asked of that session; of the learner's own also: before it was opened, or left."""
+        left = question.session == NOBODY or question.seq <= self._opened
+        return question.session == name or (name == self._name and left)
 
     def _choose(self, state: State, size: int, heard: list[str]) -> list[Selected]:
         """New questions, of items neither labelled, nor pending, nor skipped; warnings go to `heard`."""

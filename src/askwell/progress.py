@@ -1,4 +1,7 @@
-"""Progress bars on long work, and none on short: they appear after a second, and only where somebody looks."""
+"""Progress bars on long work, and none on short: they appear after a second, and only where somebody looks.
+
+That is on a terminal, and in a notebook, where a line that writes over itself takes the place of the bar.
+"""
 
 import sys
 import time
@@ -11,6 +14,7 @@ __all__ = ["counted", "lines", "track"]
 Item = TypeVar("Item")
 PATIENCE = 1.0  # seconds before a bar is shown
 FIRST_LINE = 5.0  # seconds before the first line in a log; the next ones come twice as late each
+REFRESH = 0.2  # seconds between two looks of a notebook's line
 LAST_LINE = 60.0  # seconds between two of them in the end
 
 
@@ -44,6 +48,16 @@ def counted(total: int, *, label: str, unit: str, shown: bool | None = None) -> 
     if not _is_shown(label, shown):
         yield lambda more: None
         return
+    if _in_notebook():
+        line, finished = _line(label, total, unit), 0
+
+        def add(more: int) -> None:
+            nonlocal finished
+            finished += more
+            line(finished)
+
+        yield add
+        return
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -72,7 +86,7 @@ def lines(
     For where that goes to a file: None on a terminal, which has a bar. What was done before the first call counts as
     done, not as work.
     """
-    if not (sys.stderr is not None and not sys.stderr.isatty() if shown is None else shown):
+    if not (sys.stderr is not None and not _is_watched() if shown is None else shown):
         return None
     start, wait, last = clock(), FIRST_LINE, clock()
     begun: int | None = None
@@ -97,7 +111,33 @@ def _minutes(seconds: float) -> str:
 
 
 def _is_shown(label: str, shown: bool | None) -> bool:
-    return bool(label) and sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
+    return bool(label) and sys.stderr is not None and _is_watched() if shown is None else shown
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    """Whether this is a notebook, which is no terminal, and where somebody looks on all the same."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+def _line(label: str, total: int, unit: str) -> Callable[[int], None]:
+    """A function to call with how many are done: it writes over its line, some times a second, after a second."""
+    start, last = time.monotonic(), 0.0
+
+    def told(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - start > PATIENCE and (now - last > REFRESH or done >= total):
+            left = (now - start) * (total - done) / max(1, done)
+            text = f"{label}: {done:,} of {total:,} {unit}".rstrip()
+            print(f"\r{text}, about {_minutes(left)} left    ", end="\n" if done >= total else "", file=sys.stderr)
+            last = now
+
+    return told
 
 
 def _bar(*columns: Any) -> Any:
@@ -108,6 +148,12 @@ def _bar(*columns: Any) -> Any:
 
 
 def _with_bar(rest: Iterator[Item], label: str, count: int, total: int) -> Iterator[Item]:
+    if _in_notebook():
+        told = _line(label, total, "")
+        for number, item in enumerate(rest, count + 1):
+            yield item
+            told(number)
+        return
     with _bar() as progress:
         task = progress.add_task(label, total=total, completed=count)
         for item in rest:

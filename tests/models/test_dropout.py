@@ -794,3 +794,22 @@ def test_a_small_net_is_tried_and_trained_on_one_thread():
     x = rng_for(0, 0, "threads").normal(size=(20, 2))
     DropoutModel(net, draws=3, training=QUICK).fit(x, x[:, 0] > 0, rng=rng_for(0, 0, "fit"))
     assert seen == {1}
+
+
+def test_a_mask_that_counts_only_where_it_hides_something():
+    class Masked(nn.Module):  # as transformers do it: a mask without zeros is not looked at
+        def __init__(self):
+            super().__init__()
+            self.embed, self.dropout, self.head = nn.Embedding(9, 8), nn.Dropout(0.3), nn.Linear(8, 2)
+
+        def forward(self, input_ids, attention_mask):
+            words = self.dropout(self.embed(input_ids))
+            if bool((attention_mask == 0).any()):
+                words = words * attention_mask[torch.arange(len(words)), :, None]
+            return self.head(words.sum(1))
+
+    ids = np.tile(np.arange(1, 7), (12, 1))
+    ids[6:, 3:] = 0
+    x = {"input_ids": ids, "attention_mask": (ids != 0).astype(np.int64)}
+    y = np.where(ids[:, -1] == 0, "short", "long")
+    check_model(DropoutModel(Masked(), draws=5), x=x, y=y, processes=False)

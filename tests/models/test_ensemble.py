@@ -140,3 +140,16 @@ def test_a_dict_of_arrays_that_members_cannot_take_is_refused():
     x = {"a": np.zeros((4, 2)), "b": np.ones((4, 2))}
     with pytest.raises(ValueError, match=r"GaussianNB cannot learn from a dict of 'a', 'b'.*networks"):
         EnsembleModel(GaussianNB(), draws=2).fit(x, [0, 1, 0, 1], rng=rng_for(0, 0, "fit"))
+
+
+def test_members_that_disagree_on_the_classes_are_refused_in_words():
+    class Bare:  # a classifier without classes_
+        def __init__(self, columns):
+            self.columns = columns
+
+        def predict_proba(self, x):
+            return np.full((len(x), self.columns), 1 / self.columns)
+
+    posterior = EnsemblePosterior.of([Bare(3), Bare(2)], classes=["ant", "bee", "cow"])
+    with pytest.raises(ValueError, match=r"Bare knows 3 classes and predict_proba gives the shape \(5, 2\)"):
+        posterior.predict(np.zeros((5, 2)))

@@ -1,5 +1,7 @@
 """Tables at the door: what comes in comes out as numbers, and refusals say what to do."""
 
+from collections import UserDict
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -70,9 +72,10 @@ def test_missing_values_of_nullable_columns_are_missing_values():
     [
         (pl.DataFrame({"a": [1.0]}).lazy(), r"polars.LazyFrame. Try .collect\(\)"),
         (pa.table({"a": [1.0]}), r"pyarrow.Table. Try .to_pandas\(\)"),
+        (UserDict(input_ids=[[1.0]]), r"UserDict, which is only like one. Try dict\(x\)"),
         ({"ids": np.zeros((2, 3))}, "x must be a table .* but it is a dict of 'ids'"),
     ],
-    ids=["lazy", "arrow", "dict"],
+    ids=["lazy", "arrow", "tokens", "dict"],
 )
 def test_tables_that_have_to_be_turned_into_others(table, words):
     with pytest.raises(ValueError, match=words):

@@ -1,5 +1,6 @@
 """Simulations: paired, the same in any number of processes, and not to be lost by anything that can happen to one."""
 
+import html
 import json
 import os
 import shutil
@@ -499,3 +500,19 @@ def test_lines_are_json_that_others_can_read(tmp_path):
     with open(copy, encoding="utf-8") as file:
         first = json.loads(file.readline())
     assert set(first) == {"labels", "asked", "metrics", "seconds"}
+
+
+def test_a_simulation_in_a_line_and_in_a_notebook():
+    traces = tuple(
+        Trace(score, seed, (2, 4), {"accuracy": (0.5, end + seed / 100)}, ((1, 2), (3,)), 0.0)
+        for score, end in (("<epig>", 0.9), ("random", 0.7))
+        for seed in range(3)
+    )
+    found = Simulation(traces, {})
+    assert repr(found) == "Simulation(6 runs: <epig>, random; .verdict(), .table(), .curve(score))"
+    made = found._repr_html_()
+    assert "<svg" in made
+    assert "&lt;epig&gt;" in made
+    assert "<epig>" not in made
+    assert html.escape(found.verdict()) in made
+    assert "No" not in Simulation((), {})._repr_html_()

@@ -31,13 +31,14 @@ __all__ = ["MODELS", "Model", "Posterior", "as_model", "model_named"]
 def as_model(estimator: Any, *, draws: int | None = None) -> Model:
     """The estimator as a `Model`: what it takes to give a posterior with fixed draws.
 
-    Takes scikit-learn's forests and bags, pipelines that end in one, torch modules with dropout, and any `Model`. What
-    is given is a template: it is copied, never fitted itself, and what it has learnt before does not count. A forest is
-    taken with the trees it has. For EPIG 100 are few (`askwell.models.forest` says why, `askwell.signal` how few).
+    Takes scikit-learn's forests and bags, pipelines that end in one, torch modules with dropout, and any `Model`; of
+    other packages LightGBM and XGBoost as random forests and CatBoost with `posterior_sampling=True`. What is given is
+    a template: it is copied, never fitted itself, and what it has learnt before does not count. A forest is taken with
+    the trees it has. For EPIG 100 are few (`askwell.models.forest` says why, `askwell.signal` how few).
 
     `draws` is how many draws the posterior is to have: of a forest or bag the members, of a net the sets of masks. Any
-    other classifier with `predict_proba` is fitted that often, each time to a bootstrap sample of the labels
-    (`askwell.models.ensemble.EnsembleModel`).
+    other classifier with `predict_proba`, and any other regressor, is fitted that often, each time to a bootstrap
+    sample of the labels (`askwell.models.ensemble`, `askwell.models.regression`), boosters on all cores.
 
     >>> from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     >>> as_model(RandomForestClassifier(500))
@@ -65,8 +66,21 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
 
 def _of_estimator(estimator: Any, draws: int | None) -> Model:
     """A model of a scikit-learn style classifier."""
-    from askwell.models.scikit_learn import ForestModel, is_single_classifier, with_members
+    from askwell.models.boosting import BoosterModel, has_own_draws
+    from askwell.models.scikit_learn import (
+        ForestModel,
+        is_single_classifier,
+        is_single_regressor,
+        regressors,
+        with_members,
+    )
 
+    if has_own_draws(estimator):
+        return BoosterModel(estimator, draws=draws)
+    if draws is not None and is_single_regressor(estimator):
+        from askwell.models.regression import RegressionModel
+
+        return cast(Model, RegressionModel(regressors(estimator, draws)))
     if draws is None:
         return ForestModel(estimator)
     if not is_single_classifier(estimator):

@@ -32,6 +32,7 @@ from askwell.models.tensors import (
     torch,
 )
 from askwell.models.training import History, ModernTraining, Training, TrainingTask
+from askwell.notebook import brief
 
 __all__ = ["DropoutModel", "DropoutPosterior", "gradient_embeddings"]
 
@@ -181,6 +182,8 @@ class _Door:
 @dataclass(frozen=True, eq=False)
 class DropoutPosterior:
     """Thinned networks as draws: one trained net, k sets of masks."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     passes: Passes

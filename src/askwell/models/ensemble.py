@@ -7,6 +7,7 @@ The draws are the fitted members, so they are the same in every call by nature. 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,7 +16,16 @@ from askwell.arrays import spans, take
 from askwell.models.forest import picks_columns
 from askwell.models.inputs import Names, check_lengths, column_names, count, encoded, sliceable
 from askwell.models.protocol import check_rng, class_codes
-from askwell.models.scikit_learn import check_can, last_step, seeded_copy, several_classes
+from askwell.models.scikit_learn import (
+    check_can,
+    is_booster,
+    last_step,
+    one_of_many,
+    seeded_copy,
+    several_classes,
+    side_by_side,
+)
+from askwell.notebook import brief
 
 __all__ = ["EnsembleModel", "EnsemblePosterior"]
 
@@ -61,12 +71,18 @@ class EnsembleModel:
         x = sliceable(x)
         check_lengths(x, codes)
         check_rng(rng)
-        labels, members = encoded(codes, known, declared=classes is not None), []
-        for make in self._makers():
+        labels = encoded(codes, known, declared=classes is not None)
+        jobs = []
+        for make in self._makers():  # everything random before the first fit: these may go side by side
             chosen = _resample(codes, rng) if self.bootstrap else np.arange(len(codes))
-            member = labels.applied(make(rng))
+            jobs.append((labels.applied(make(rng)), chosen))
+
+        def fitted(job: tuple[Any, np.ndarray]) -> Any:
+            member, chosen = job
             with several_classes(member, codes, known), _says_if_dict(member, x):
-                members.append(member.fit(take(x, chosen), labels.y[chosen]))
+                return member.fit(take(x, chosen), labels.y[chosen])
+
+        members = side_by_side(fitted, jobs, several=all(is_booster(member) for member, _ in jobs))
         for member in members:
             check_can(member, "predict_proba")
         columns = tuple(labels.columns_of(member) for member in members)
@@ -81,6 +97,8 @@ class EnsembleModel:
 @dataclass(frozen=True)
 class EnsemblePosterior:
     """Fitted classifiers as draws."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     members: tuple[Any, ...]
@@ -115,16 +133,33 @@ class EnsemblePosterior:
         by_name = any(picks_columns(last_step(member)[0]) for member in self.members)
         x = sliceable(x, names=self.names, by_name=by_name)
         out = np.zeros((count(x), len(self.members), len(self.classes)), np.float32)
+        several = all(is_booster(member) for member in self.members)
         for span in spans(len(out), ROWS):
             part = take(x, span)
-            for k, (member, columns) in enumerate(zip(self.members, self.columns, strict=True)):
-                out[span, k, columns] = np.asarray(member.predict_proba(part))
+            predict = partial(_probabilities, part)
+            for k, probs in enumerate(side_by_side(predict, self.members, several=several)):
+                out[span, k, self.columns[k]] = _of_classes(probs, self.columns[k], self.members[k])
         return out
+
+
+def _probabilities(x: Any, member: Any) -> np.ndarray:
+    return np.asarray(member.predict_proba(x), np.float32)
+
+
+def _of_classes(probs: np.ndarray, columns: np.ndarray, member: Any) -> np.ndarray:
+    """The member's probabilities, which must have a column for each class that it is said to know."""
+    if probs.ndim == 2 and probs.shape[1] == len(columns):
+        return probs
+    raise ValueError(
+        f"every member must give a probability for each of its classes, but {type(member).__name__} knows "
+        f"{len(columns)} classes and predict_proba gives the shape {probs.shape}. Give classes= in the order of its "
+        "columns, the same for all members, or members that have classes_."
+    )
 
 
 def _maker(estimator: Any) -> Callable[[np.random.Generator], Any]:
     if hasattr(estimator, "get_params"):
-        return lambda rng: seeded_copy(estimator, rng)
+        return lambda rng: one_of_many(seeded_copy(estimator, rng))
     if callable(estimator):
         return lambda rng: estimator(int(rng.integers(2**31)))
     raise ValueError(

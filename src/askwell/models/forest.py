@@ -16,6 +16,7 @@ from askwell.information.votes import Votes, code_type
 from askwell.models.inputs import Encoding, Names, check_lengths, column_names, count, encoded, features, sliceable
 from askwell.models.protocol import Posterior, check_rng, class_codes
 from askwell.models.trees import Labels, Trees, grown, leaf_rows, leaf_values
+from askwell.notebook import brief
 
 __all__ = [
     "ForestPosterior",
@@ -136,6 +137,8 @@ def features_looked_at(max_features: MaxFeatures, d: int) -> int:
 @dataclass(frozen=True)
 class ForestPosterior:
     """Trees as draws, all of them walked in one pass."""
+
+    __repr__ = brief
 
     concurrent: ClassVar[bool] = True
 

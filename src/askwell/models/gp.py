@@ -21,6 +21,7 @@ from askwell.information import gaussian, probit
 from askwell.models.gp_inference import Kernel, Sites, ep, learnt, regression, spectrum, variational
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, numbers, sliceable
 from askwell.models.protocol import check_rng, class_codes
+from askwell.notebook import brief
 from askwell.seeds import rng_for
 
 __all__ = [
@@ -204,6 +205,8 @@ class Process:
 class GPPosterior:
     """The belief of a `GPClassifier`: the joint Gaussian of the latent f, and p(y = classes[1]) = Φ(f)."""
 
+    __repr__ = brief
+
     classes: tuple[Any, ...]
     process: Process
 
@@ -261,6 +264,8 @@ class GPPosterior:
 @dataclass(frozen=True, eq=False)
 class GPRegressionPosterior:
     """The belief of a `GPRegressor`: the joint Gaussian of f, and the noise of labels, in the units of the labels."""
+
+    __repr__ = brief
 
     process: Process
     noise_variance: float

@@ -25,6 +25,7 @@ from askwell.information.bounds import Screen
 from askwell.models.inputs import Names, check_lengths, column_names, count, features, sliceable
 from askwell.models.protocol import check_rng, class_codes
 from askwell.models.tempered import tempered_posterior
+from askwell.notebook import brief
 
 __all__ = [
     "GradientEmbeddings",
@@ -113,6 +114,8 @@ class LinearModel:
 @dataclass(frozen=True)
 class LinearPosterior:
     """Weights drawn from the posterior."""
+
+    __repr__ = brief
 
     concurrent: ClassVar[bool] = True
 

@@ -140,9 +140,14 @@ def passes(net: Any, head: Any, forward: Forward, two: Any) -> Passes:
             "Layers that want [time, batch, features] take batch_first=True."
         )
     fast = fuse(with_fixed_masks(net, head=head))
-    fused = Passes(once(fast) if forward.logits is None else fast, forward, shared=True)
-    ways = (way for way in (fused, replace(slow, shared=True)) if _agrees(way, two, wanted))
-    return _measured(next(ways, slow), two)
+    if isinstance(two, dict):  # one of them may be a mask for later layers, and looked at only where it hides something
+        ways = [Passes(fast, forward, shared=False)]
+    else:
+        ways = [
+            Passes(once(fast) if forward.logits is None else fast, forward, shared=True),
+            replace(slow, shared=True),
+        ]
+    return _measured(next((way for way in ways if _agrees(way, two, wanted)), slow), two)
 
 
 def _agrees(way: Passes, two: Any, wanted: Tensor) -> bool:

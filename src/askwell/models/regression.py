@@ -24,6 +24,7 @@ from askwell.models.inputs import Names, check_lengths, column_names, count, fea
 from askwell.models.protocol import check_rng
 from askwell.models.scikit_learn import check_bag, check_can, last_step, seeded_copy, some_columns
 from askwell.models.trees import Labels, Trees, grown, leaf_values, pack_trees
+from askwell.notebook import brief
 
 __all__ = ["RandomForestRegression", "RegressionModel", "RegressionPosterior", "noise_variance"]
 
@@ -141,6 +142,8 @@ class RandomForestRegression:
 @dataclass(frozen=True)
 class RegressionPosterior:
     """Fitted regressors as draws."""
+
+    __repr__ = brief
 
     steps: Any  # of a pipeline, or None
     width: int | None  # features; None: whatever the members take

@@ -9,7 +9,7 @@ scikit-learn's own compiled builder, without the checks that its `fit` makes of 
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +33,7 @@ from askwell.models.inputs import (
 )
 from askwell.models.protocol import Posterior, check_rng, class_codes, spread
 from askwell.models.trees import pack_trees
+from askwell.notebook import brief
 
 __all__ = [
     "ForestModel",
@@ -40,10 +41,16 @@ __all__ = [
     "check_bag",
     "check_can",
     "grown_trees",
+    "is_booster",
     "is_single_classifier",
+    "is_single_regressor",
     "last_step",
+    "one_of_many",
+    "package_of",
+    "regressors",
     "seeded_copy",
     "several_classes",
+    "side_by_side",
     "some_columns",
     "with_members",
 ]
@@ -55,6 +62,18 @@ FREE = {  # parameters that may have any value from this one on; the others must
     "min_samples_leaf": 1,
     "random_state": 0,
 }
+
+ONE_OF_MANY: Mapping[str, Mapping[str, Any]] = {  # parameters of a booster that is fitted beside others of its kind
+    "lightgbm": {"n_jobs": 1, "verbosity": -1},
+    "xgboost": {"n_jobs": 1, "verbosity": 0},
+    "catboost": {"thread_count": 1, "verbose": False, "allow_writing_files": False},
+}
+OWN_DRAWS: Mapping[str, str] = {  # a line of that package that makes draws with one fit
+    "lightgbm": 'LGBMClassifier(boosting_type="rf", subsample=0.6, subsample_freq=1), whose trees are draws',
+    "xgboost": "XGBRFClassifier(), whose trees are draws",
+    "catboost": "CatBoostClassifier(posterior_sampling=True), whose virtual ensembles are draws",
+}
+SPEECH = ("verbosity", "verbose", "verbose_eval", "silent", "logging_level")  # are left to whoever has set one
 
 
 @final
@@ -101,6 +120,8 @@ class ForestModel:
 @dataclass(frozen=True)
 class MembersPosterior:
     """Any fitted classifiers with `predict_proba` as draws."""
+
+    __repr__ = brief
 
     classes: tuple[Any, ...]
     steps: Any  # of a pipeline, or None
@@ -153,7 +174,9 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
             "which searches for each of 50 bootstrap samples of the labels."
         )
     elif of == "regressors":
-        words = f"{name} is none. Try BaggingRegressor({name}(...), 100), or RegressionPosterior.of(a list of fits)."
+        words = (
+            f"{name} is none. Try askwell.as_model({name}(...), draws=50), or RegressionPosterior.of(a list of fits)."
+        )
     else:
         words = f"{name} is none. {_ways_to_draws(estimator, last)}"
     raise ValueError(f"estimator must be a forest or a bag of {of}, whose members are the draws, but {words}")
@@ -180,7 +203,8 @@ def _ways_to_draws(estimator: Any, last: Any) -> str:
             "Try askwell.models.linear.LinearModel(), which is Bayesian: bootstrap samples of a linear model are no "
             f"posterior. Else {copies}."
         )
-    return f"Try {copies}."
+    own = OWN_DRAWS.get(package_of(estimator))
+    return f"Try {copies}{'' if own is None else f', or {own}'}."
 
 
 def _kind(estimator: Any) -> str:
@@ -193,8 +217,17 @@ def _kind(estimator: Any) -> str:
 
 def is_single_classifier(estimator: Any) -> bool:
     """Whether it is a classifier without members that are draws."""
+    return _is_single(estimator, "classifier")
+
+
+def is_single_regressor(estimator: Any) -> bool:
+    """Whether it is a regressor without members that are draws."""
+    return _is_single(estimator, "regressor")
+
+
+def _is_single(estimator: Any, kind: str) -> bool:
     _, last = last_step(estimator)
-    return _kind(last) == "classifier" and not hasattr(type(last), "estimators_samples_")
+    return _kind(last) == kind and not hasattr(type(last), "estimators_samples_")
 
 
 def with_members(estimator: Any, draws: int) -> Any:
@@ -204,6 +237,14 @@ def with_members(estimator: Any, draws: int) -> Any:
     check_bag(estimator, of="classifiers")
     name = f"{estimator.steps[-1][0]}__n_estimators" if is_pipeline(estimator) else "n_estimators"
     return clone(estimator).set_params(**{name: draws})
+
+
+def regressors(estimator: Any, draws: int) -> Any:
+    """A bag of so many copies of a regressor."""
+    from sklearn.base import clone
+    from sklearn.ensemble import BaggingRegressor
+
+    return BaggingRegressor(one_of_many(clone(estimator)), draws)
 
 
 def gives_probabilities(classifier: Any) -> bool:
@@ -268,9 +309,58 @@ def seeded_copy(estimator: Any, rng: np.random.Generator) -> Any:
     """An unfitted copy whose every random_state is drawn from rng: scikit-learn takes whole numbers, no generators."""
     from sklearn.base import clone
 
-    copy = clone(estimator)
+    # CatBoost copies a dict of class weights that it is given, which scikit-learn's clone takes for a fault.
+    catboost = package_of(estimator) == "catboost"
+    copy = type(estimator)(**estimator.get_params()) if catboost and not is_pipeline(estimator) else clone(estimator)
     names = sorted(name for name in copy.get_params() if name == "random_state" or name.endswith("__random_state"))
+    if catboost and f"{_prefix(copy)}random_state" not in names:  # it lists only what was set
+        names = [*names, f"{_prefix(copy)}random_seed"]
     return copy.set_params(**{name: int(rng.integers(2**31)) for name in names})
+
+
+# ---- boosting of other packages, of which many are fitted ------------------------------------------------------------
+
+
+def package_of(estimator: Any) -> str:
+    """The package that an estimator, or the last step of a pipeline, is from.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> package_of(LogisticRegression())
+    'sklearn'
+    """
+    return type(last_step(estimator)[1]).__module__.partition(".")[0]
+
+
+def is_booster(estimator: Any) -> bool:
+    """Whether it is of LightGBM, XGBoost or CatBoost, which compute without holding up Python's other threads."""
+    return package_of(estimator) in ONE_OF_MANY
+
+
+def one_of_many(estimator: Any) -> Any:
+    """The estimator; a booster with one thread, and without output or files unless such were asked for.
+
+    A booster's own threads wait for each other with a few hundred labels: fits side by side take half the time.
+    """
+    given, prefix = estimator.get_params() if is_booster(estimator) else {}, _prefix(estimator)
+    spoken = any(given.get(f"{prefix}{name}") is not None for name in SPEECH)
+    settings = ONE_OF_MANY.get(package_of(estimator), {})
+    wanted = {name: value for name, value in settings.items() if not (spoken and name in SPEECH)}
+    return estimator.set_params(**{f"{prefix}{name}": value for name, value in wanted.items()}) if wanted else estimator
+
+
+def side_by_side(function: Callable[[Any], Any], items: Sequence[Any], *, several: bool) -> list[Any]:
+    """The function of each item, if `several` in as many threads as there are cores."""
+    from sklearn.utils.parallel import Parallel, delayed  # hands scikit-learn's settings on to its threads
+
+    workers = threads() if several else 1
+    if workers == 1:
+        return [function(item) for item in items]
+    return list(Parallel(n_jobs=workers, require="sharedmem")(delayed(function)(item) for item in items))
+
+
+def _prefix(estimator: Any) -> str:
+    """What stands in front of the names of the last step's parameters."""
+    return f"{estimator.steps[-1][0]}__" if is_pipeline(estimator) else ""
 
 
 def _posterior(steps: Any, fitted: Any, labels: Encoding, names: Names) -> Posterior:

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from askwell import notebook
 from askwell.acquisition import ScoreName
 from askwell.arrays import spans, take, threads
 from askwell.checks import count, write_file
@@ -108,6 +109,22 @@ class Simulation:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *cells]
         ]
         return "\n".join(line.rstrip() for line in lines)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(dict.fromkeys(trace.score for trace in self.traces))
+        return f"Simulation({len(self.traces)} runs: {scores}; .verdict(), .table(), .curve(score))"
+
+    def _repr_html_(self) -> str:
+        if not self.traces:
+            return notebook.paragraph(repr(self))
+        lines = {row.score: self.curve(row.score) for row in self.summary()}
+        drawn = {score: (line.labels, line.mean) for score, line in lines.items()}
+        head, *rows = (re.split(r" {2,}", line) for line in self.table().splitlines())
+        return (
+            notebook.curves(drawn, x="labels", y=head[2].removeprefix("mean "))
+            + notebook.table(head, rows)
+            + notebook.paragraph(self.verdict())
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write everything to one JSON file."""
