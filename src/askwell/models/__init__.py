@@ -31,9 +31,10 @@ __all__ = ["MODELS", "Model", "Posterior", "as_model", "model_named"]
 def as_model(estimator: Any, *, draws: int | None = None) -> Model:
     """The estimator as a `Model`: what it takes to give a posterior with fixed draws.
 
-    Takes scikit-learn's forests and bags, pipelines that end in one, torch modules with dropout, and any `Model`. What
-    is given is a template: it is copied, never fitted itself, and what it has learnt before does not count. A forest is
-    taken with the trees it has. For EPIG 100 are few (`askwell.models.forest` says why, `askwell.signal` how few).
+    Takes scikit-learn's forests and bags, of classifiers or regressors, pipelines that end in one, torch modules with
+    dropout, and any `Model`. What is given is a template: it is copied, never fitted itself, and what it has learnt
+    before does not count. A forest is taken with the trees it has. For EPIG 100 are few (`askwell.models.forest` says
+    why, `askwell.signal` how few).
 
     `draws` is how many draws the posterior is to have: of a forest or bag the members, of a net the sets of masks. Any
     other classifier with `predict_proba` is fitted that often, each time to a bootstrap sample of the labels
@@ -64,9 +65,15 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
 
 
 def _of_estimator(estimator: Any, draws: int | None) -> Model:
-    """A model of a scikit-learn style classifier."""
+    """A model of a scikit-learn style classifier or regressor."""
+    from sklearn.base import is_regressor
+
     from askwell.models.scikit_learn import ForestModel, is_single_classifier, with_members
 
+    if is_regressor(estimator):
+        from askwell.models.regression import RegressionModel
+
+        return RegressionModel(estimator if draws is None else with_members(estimator, draws))
     if draws is None:
         return ForestModel(estimator)
     if not is_single_classifier(estimator):

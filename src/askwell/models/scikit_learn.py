@@ -153,7 +153,10 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
             "which searches for each of 50 bootstrap samples of the labels."
         )
     elif of == "regressors":
-        words = f"{name} is none. Try BaggingRegressor({name}(...), 100), or RegressionPosterior.of(a list of fits)."
+        words = (
+            f"{name} is none. Try askwell.as_model({name}(...), draws=50), which fits 50 copies to bootstrap samples "
+            "of the labels, or RegressionPosterior.of(a list of fits)."
+        )
     else:
         words = f"{name} is none. {_ways_to_draws(estimator, last)}"
     raise ValueError(f"estimator must be a forest or a bag of {of}, whose members are the draws, but {words}")
@@ -198,10 +201,17 @@ def is_single_classifier(estimator: Any) -> bool:
 
 
 def with_members(estimator: Any, draws: int) -> Any:
-    """A copy of a forest, a bag or a pipeline that ends in one, with so many members; what is none is refused."""
-    from sklearn.base import clone
+    """A copy of a forest, a bag or a pipeline that ends in one, with so many members.
 
-    check_bag(estimator, of="classifiers")
+    A single classifier is refused, of a single regressor a bag is made.
+    """
+    from sklearn.base import clone
+    from sklearn.ensemble import BaggingRegressor
+
+    _, last = last_step(estimator)
+    if _kind(last) == "regressor" and not hasattr(type(last), "estimators_samples_"):
+        return BaggingRegressor(estimator, draws)
+    check_bag(estimator, of="regressors" if _kind(last) == "regressor" else "classifiers")
     name = f"{estimator.steps[-1][0]}__n_estimators" if is_pipeline(estimator) else "n_estimators"
     return clone(estimator).set_params(**{name: draws})
 

@@ -224,7 +224,8 @@ def learned_posterior(project: Project) -> Posterior:
         have = f"all {len(labels):,} labels are {min(seen)!r}" if seen else "there is no label"
         raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}. Label more first.")
     strategy = _strategy(project, classes)
-    return strategy.fit(labels, strategy.rng("fit", labels))
+    posterior: Posterior = strategy.fit(labels, strategy.rng("fit", labels))
+    return posterior
 
 
 def _lesson(project: Project) -> tuple[dict[int, Any], list[Any]]:
