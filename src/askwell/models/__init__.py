@@ -8,8 +8,8 @@ posterior, `inputs` what may come in. Each kind of model has its file, and what 
 
     forest       askwell's own trees (trees, tree_kernels)     linear    logistic regression (tempered, linear_kernels)
     scikit_learn forests and bags, as the user set them up     gp        Gaussian processes (gp_inference)
-    regression   numbers instead of classes                    dropout   networks (masks, passes, tensors, training)
-    ensemble     any list of classifiers
+    regression   forests and bags for numbers                  dropout   networks (masks, passes, tensors, training)
+    bayes        Bayesian linear regression                    ensemble  any list of classifiers
 
 Which model an estimator or a name stands for is decided here.
 """
@@ -95,33 +95,42 @@ def _with_draws(model: Any, draws: int) -> Model:
 # ---- by name ---------------------------------------------------------------------------------------------------------
 
 
-def _forest(x: np.ndarray, alike: bool) -> Model:
+def _forest(x: np.ndarray, alike: bool, numbers: bool) -> Model:
     from askwell.models.forest import forest
+    from askwell.models.regression import RandomForestRegression
 
-    return forest()
+    return RandomForestRegression() if numbers else forest()
 
 
-def _linear(x: np.ndarray, alike: bool) -> Model:
+def _linear(x: np.ndarray, alike: bool, numbers: bool) -> Model:
+    from askwell.models.bayes import BayesianLinearRegression
     from askwell.models.linear import LinearModel
+
+    if numbers:
+        return BayesianLinearRegression(standardise=False) if alike else BayesianLinearRegression(reference=x)
 
     return LinearModel(standardise=False) if alike else LinearModel(reference=x)
 
 
-def _gp(x: np.ndarray, alike: bool) -> Model:
-    from askwell.models.gp import GPClassifier, Kernel
+def _gp(x: np.ndarray, alike: bool, numbers: bool) -> Model:
+    from askwell.models.gp import GPClassifier, GPRegressor, Kernel
 
     spread = np.ones(x.shape[1]) if alike else x.std(axis=0, dtype=np.float64)
     lengths = np.where(spread > 0, spread, 1.0) * np.sqrt(x.shape[1])
+    if numbers:
+        return GPRegressor(Kernel(length=tuple(lengths.tolist())), learn=True, normalise=True)
     return GPClassifier(Kernel(scale=10.0, length=tuple(lengths.tolist())), learn=True)
 
 
-MODELS: Mapping[str, Callable[[np.ndarray, bool], Model]] = MappingProxyType(
+MODELS: Mapping[str, Callable[[np.ndarray, bool, bool], Model]] = MappingProxyType(
     {"forest": _forest, "linear": _linear, "gp": _gp}
 )
 
 
-def model_named(name: str, x: Any, *, alike: bool = False) -> Model:
+def model_named(name: str, x: Any, *, alike: bool = False, numbers: bool = False) -> Model:
     """The model of that name for inputs like `x [n, d]`, a pool or a part of it: the same through every door.
+
+    It predicts classes, or `numbers`: then it is askwell's regression forest, Bayesian linear regression, or a GP.
 
     Sizes are those of the models themselves: 500 trees, 500 draws. With fewer, EPIG's bias, (c-1)²/2k nats for votes,
     hides which questions are better (docs/models.md).
@@ -133,4 +142,4 @@ def model_named(name: str, x: Any, *, alike: bool = False) -> Model:
     """
     if name not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, but it is {name!r}.")
-    return MODELS[name](np.asarray(x), alike)
+    return MODELS[name](np.asarray(x), alike, numbers)
