@@ -16,6 +16,7 @@ from askwell.arrays import plain, spans
 from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
+from askwell.estimate import rmse
 from askwell.estimate.accuracy import Estimate, estimate
 from askwell.estimate.stopping import (
     MORE,
@@ -220,14 +221,17 @@ class Learner:
         With `evaluation=0.2` a fifth of the questions is drawn from the targets at random, and each of these is
         predicted by a model that did not learn from it. Without, or while there are fewer than five, it is
         cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
-        bound.
+        bound. Where labels are numbers it is the RMSE, and usually an upper bound.
         """
         labels = self._known()
         skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
-        return estimate(self._strategy, labels, skipped=skipped - {*labels})
+        judge = rmse.rmse if self._strategy.numbers else estimate
+        return judge(self._strategy, labels, skipped=skipped - {*labels})
 
     def forecast(self, more: int = MORE) -> Forecast | None:
         """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.
+
+        Of classes only: no forecast was measured where labels are numbers.
 
         It rests on what the last half of the labels changed (see `askwell.estimate.stopping`).
         """
@@ -240,6 +244,8 @@ class Learner:
     def advice(self) -> Advice:
         """Whether to stop labelling, by which rule, and why."""
         labels = self._known()
+        if self._strategy.numbers and labels:
+            return rmse.advice(self._round, labels)
         if len(classes_of(labels.values())) < 2:
             return advice(None, None)
         return outlook(self._round, labels).advice
@@ -379,6 +385,8 @@ class Learner:
         return position
 
     def _change(self) -> Change | None:
+        if self._strategy.numbers:
+            raise ValueError("forecasts are for classes: where labels are numbers there are estimate() and advice().")
         labels = self._known()
         return change(self._round, labels) if len(classes_of(labels.values())) > 1 else None
 

@@ -1,5 +1,5 @@
 """How good the model is, what more labels would bring, and when to stop."""
 
-from askwell.estimate import accuracy, stopping
+from askwell.estimate import accuracy, rmse, stopping
 
-__all__ = ["accuracy", "stopping"]
+__all__ = ["accuracy", "rmse", "stopping"]

@@ -78,7 +78,10 @@ class Estimate:
         }[self.of]
 
     def __str__(self) -> str:
-        return f"accuracy {self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f}) {self.about}"
+        value, low, high = (
+            f"{each:.2f}" if self.metric == "accuracy" else f"{each:.4g}" for each in (self.value, self.low, self.high)
+        )
+        return f"{self.metric} {value} (95% interval {low} to {high}) {self.about}"
 
 
 def estimate(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[int] = ()) -> Estimate | None:
