@@ -73,8 +73,8 @@ class Estimate:
             "targets": f"on the targets, from {self.labels} questions drawn from them at random",
             "nearest": f"on the targets, from {self.labels} questions about the pool items nearest to random targets",
             "pool": f"on inputs like the pool, from {self.labels} questions drawn from it at random",
-            "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually a "
-            "lower bound",
+            "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually "
+            f"{'an upper' if self.metric == 'rmse' else 'a lower'} bound",
         }[self.of]
 
     def __str__(self) -> str:

@@ -159,7 +159,9 @@ def sign_out(request: Request, here: Here, who: Who) -> RedirectResponse:
 def panel(here: Here, who: Who, *, seen: Annotated[str, Query(max_length=64)] = "") -> Response:
     """A part of the page; empty if it is what was `seen` already, so that nothing moves without need."""
     now = here.live.panel()
-    curve = json.dumps({"metric": now.metric, "points": now.points, "bound": now.how == "cross-validated"})
+    curve = json.dumps(
+        {"metric": now.metric, "points": now.points, "bound": now.how == "cross-validated" and now.metric != "rmse"}
+    )
     body = PAGES.get_template("panel.html").render(panel=now, progress=now.progress, who=who, curve=curve)
     mark = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
     if mark == seen:
