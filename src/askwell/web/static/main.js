@@ -149,7 +149,8 @@ function choose(label) {
 
 function askNumber() {
   if (!state.rules?.label_range) return;
-  $("value").value = leases.now?.was ?? "";
+  const was = leases.now?.was ?? null;
+  $("value").value = was === null ? "" : String(Number(was));
   $("value").disabled = !leases.now;
   if (leases.now && !document.querySelector("dialog[open]")) $("value").focus();
 }
