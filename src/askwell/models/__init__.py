@@ -66,9 +66,7 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
 
 def _of_estimator(estimator: Any, draws: int | None) -> Model:
     """A model of a scikit-learn style classifier or regressor."""
-    from sklearn.base import is_regressor
-
-    from askwell.models.scikit_learn import ForestModel, is_single_classifier, with_members
+    from askwell.models.scikit_learn import ForestModel, is_regressor, is_single_classifier, with_members
 
     if is_regressor(estimator):
         from askwell.models.regression import RegressionModel

@@ -40,6 +40,7 @@ __all__ = [
     "check_bag",
     "check_can",
     "grown_trees",
+    "is_regressor",
     "is_single_classifier",
     "last_step",
     "seeded_copy",
@@ -187,11 +188,16 @@ def _ways_to_draws(estimator: Any, last: Any) -> str:
 
 
 def _kind(estimator: Any) -> str:
-    from sklearn.base import is_classifier, is_regressor
+    from sklearn import base
 
     if not hasattr(estimator, "get_params"):  # "passthrough", or no estimator at all
         return "neither"
-    return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else "neither"
+    return "classifier" if base.is_classifier(estimator) else "regressor" if base.is_regressor(estimator) else "neither"
+
+
+def is_regressor(estimator: Any) -> bool:
+    """Whether it predicts numbers; a pipeline whether its last step does."""
+    return _kind(last_step(estimator)[1]) == "regressor"
 
 
 def is_single_classifier(estimator: Any) -> bool:

@@ -167,7 +167,7 @@ def plot_curves(
     traces = list(traces)
     if path is not None and Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise ValueError(f"path must end in .png, .svg or .pdf, but it is {os.fspath(path)!r}.")
-    looks, metric = styles(scores_of(traces)), main_metric(traces, metric)
+    looks, metric = styles(scores_of(traces)), main_metric(traces, metric=metric)
     figure = _figure(*size, facecolor="white")
     _draw(figure.add_subplot(), _curves(traces, looks, metric), looks, metric_name(metric), title)
     if path is not None:

@@ -54,7 +54,7 @@ def terminal_curves(
             f"width and height must be at least {LEAST_WIDTH} and {LEAST_HEIGHT}, but they are {width} and {height}."
         )
     traces = list(traces)
-    looks, metric = styles(scores_of(traces)), main_metric(traces, metric)
+    looks, metric = styles(scores_of(traces)), main_metric(traces, metric=metric)
     curves = {score: curve(traces, score, metric=metric) for score in looks}
     frame = _Frame.around(list(curves.values()), list(looks.values()), width, height, plain=plain)
     pen = _letters if plain else _braille

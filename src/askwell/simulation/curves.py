@@ -148,7 +148,7 @@ def labels_to_reach(trace: Trace, level: float, *, metric: str | None = None) ->
     >>> labels_to_reach(trace, 0.65), labels_to_reach(trace, 0.9)
     (3, None)
     """
-    values, metric = _values(trace, metric), main_metric([trace], metric)
+    values, metric = _values(trace, metric), main_metric([trace], metric=metric)
     reached = np.flatnonzero(values <= level if lower_is_better(metric) else values >= level)
     return trace.labels[reached[0]] if len(reached) else None
 
@@ -158,7 +158,7 @@ def _final(trace: Trace, *, metric: str | None) -> float:
 
 
 def _values(trace: Trace, metric: str | None) -> np.ndarray:
-    metric = main_metric([trace], metric)
+    metric = main_metric([trace], metric=metric)
     if metric not in trace.metrics:
         raise ValueError(f"metric must be one of {', '.join(sorted(trace.metrics))}, but it is {metric!r}.")
     if not trace.labels:
@@ -215,7 +215,7 @@ def paired(
     if comparisons < 1:
         raise ValueError(f"comparisons must be at least 1, but it is {comparisons}.")
     traces = list(traces)
-    measure, metric = _measure(of), main_metric(traces, metric)
+    measure, metric = _measure(of), main_metric(traces, metric=metric)
     first, second = _by_seed(_of(traces, a)), _by_seed(_of(traces, b))
     seeds = [seed for seed in first if seed in second]
     if not seeds:
@@ -241,7 +241,7 @@ def summary(traces: Iterable[Trace], *, metric: str | None = None) -> list[Stand
     >>> [(row.score, row.final, round(row.area, 3), row.labels_to_level) for row in summary(runs)]
     [('random', 0.6, 0.5, None), ('epig', 0.8, 0.6, 3.0)]
     """
-    metric = main_metric(traces := list(traces), metric)
+    metric = main_metric(traces := list(traces), metric=metric)
     sign = _sign(metric)
     groups = {score: _of(traces, score) for score in _scores(traces)}
     finals = {score: _mean_and_error([_final(run, metric=metric) for run in runs]) for score, runs in groups.items()}
@@ -280,7 +280,7 @@ def against_best(traces: Iterable[Trace], *, metric: str | None = None) -> list[
     >>> [(gap.a, gap.b, round(gap.mean, 3)) for gap in against_best(runs)]
     [('epig', 'random', 0.3), ('epig', 'bald', 0.2)]
     """
-    metric = main_metric(traces := list(traces), metric)
+    metric = main_metric(traces := list(traces), metric=metric)
     scores, sign = _scores(traces), _sign(metric)
     areas = {score: float(np.mean([area(run, metric=metric) for run in _of(traces, score)])) for score in scores}
     best = max(scores, key=lambda score: sign * areas[score])
@@ -305,7 +305,7 @@ def verdict(traces: Iterable[Trace], *, metric: str | None = None) -> str:
     >>> print(verdict(runs))
     EPIG is ahead of random by 0.300 (0.300 to 0.300) in mean accuracy over the curve, in 5 of 5 seeds.
     """
-    metric = main_metric(traces := list(traces), metric)
+    metric = main_metric(traces := list(traces), metric=metric)
     scores = _scores(traces)
     lines = [_sentence(gap) for gap in against_best(traces, metric=metric)]
     if not lines:
@@ -334,7 +334,7 @@ def savings(traces: Iterable[Trace], *, metric: str | None = None, baseline: str
     >>> saving.at, saving.labels, saving.low, saving.high
     (18, 10, 10, 10)
     """
-    metric = main_metric(traces := list(traces), metric)
+    metric = main_metric(traces := list(traces), metric=metric)
     scores, sign = _scores(traces), _sign(metric)
     if baseline is None:
         baseline = next((score for score in scores if "random" in score.split(", ")), scores[0])
@@ -374,7 +374,7 @@ def labels_saved(traces: Iterable[Trace], *, metric: str | None = None) -> str:
     >>> labels_saved(runs)
     'The accuracy that random has at 18 labels, 0.800, is reached by EPIG with 10 (95 %: 10 to 10); BALD does not...'
     """
-    metric = main_metric(traces := list(traces), metric)
+    metric = main_metric(traces := list(traces), metric=metric)
     if len(_scores(traces)) < 2 or all(len(trace.labels) < 2 for trace in traces):
         return ""
     found = sorted(savings(traces, metric=metric), key=lambda each: math.inf if each.labels is None else each.labels)
@@ -461,7 +461,7 @@ def _shown(score: str) -> str:
     return ", ".join(_ACRONYMS.get(part, part) for part in score.split(", "))
 
 
-def main_metric(traces: Iterable[Trace], metric: str | None = None) -> str:
+def main_metric(traces: Iterable[Trace], *, metric: str | None = None) -> str:
     """The metric, or the first one of the traces where none is named.
 
     >>> main_metric([Trace("epig", 0, (2,), {"rmse": (0.5,), "mae": (0.4,)}, (0, 1))])

@@ -91,7 +91,7 @@ class Simulation:
 
     def table(self, *, metric: str | None = None) -> str:
         """The summary as plain text."""
-        metric = curves.main_metric(self.traces, metric)
+        metric = curves.main_metric(self.traces, metric=metric)
         rows, shown = self.summary(metric=metric), partial(curves.shown_value, metric=metric)
         head = ["score", "runs", f"mean {metric}", f"final {metric}", f"labels to {shown(rows[0].level)}"]
         cells = [
