@@ -197,7 +197,7 @@ def _kind(estimator: Any) -> str:
 
 def is_regressor(estimator: Any) -> bool:
     """Whether it predicts numbers; a pipeline whether its last step does."""
-    return _kind(last_step(estimator)[1]) == "regressor"
+    return not isinstance(estimator, type) and _kind(last_step(estimator)[1]) == "regressor"
 
 
 def is_single_classifier(estimator: Any) -> bool:

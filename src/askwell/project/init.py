@@ -204,9 +204,9 @@ def _classes_of(items: Items, label: str | None) -> tuple[str, ...]:
         )
     if len(labels) > MOST_NUMBERS and any(_is_fraction(text) for text in labels):
         raise ValueError(
-            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. Is "
-            "it a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
-            "into a few ranges, or name the classes if these are some."
+            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. If "
+            "it is a number to predict, say so (--numbers); else choose another column, cut the numbers into a few "
+            "ranges, or name the classes if these are some."
         )
     return tuple(labels)
 
