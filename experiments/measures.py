@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import rankdata
 
-from askwell.simulation.simulate import metrics
+from askwell.simulation.metrics import metrics
 
 __all__ = ["MEASURES", "auc", "measures", "with_prior"]
 

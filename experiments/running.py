@@ -32,6 +32,7 @@ FIGURES = {
     "mnist_beyond": "beyond:FIGURE",
     "batches": "batches:FIGURE",
     "example_gp": "example_gp:FIGURE",
+    "regression": "regression:FIGURE",
     "tables": "tables:FIGURE",
     "start": "start:FIGURE",
     "published": "published:FIGURE",

@@ -15,7 +15,7 @@ import numpy as np
 from askwell.information.probit import top_bald
 from askwell.models.gp import GPClassifier, GPPosterior
 from askwell.seeds import rng_for
-from askwell.simulation.simulate import metrics
+from askwell.simulation.metrics import metrics
 from experiments.drawing import ahead, curve_panels, curve_table, judged
 from experiments.figure import Figure, Option, Setting, Terms
 from experiments.results import Job, Results, Row

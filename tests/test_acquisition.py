@@ -18,7 +18,18 @@ from posteriors import (
 )
 
 import askwell
-from askwell.acquisition import SCORES, Weighted, as_score, needs_targets, open_weights, takes_votes, weighted
+from askwell.acquisition import (
+    FOR_CLASSES,
+    FOR_NUMBERS,
+    MEANINGS,
+    SCORES,
+    Weighted,
+    as_score,
+    needs_targets,
+    open_weights,
+    takes_votes,
+    weighted,
+)
 from askwell.information.votes import Votes
 from askwell.seeds import rng_for
 from askwell.selection.moments import moment_gains
@@ -39,8 +50,10 @@ SLOW = {
 
 
 def test_the_names():
-    assert list(SCORES) == WITHOUT_TARGETS + WITH_TARGETS
-    assert [name for name in SCORES if not needs_targets(name)] == WITHOUT_TARGETS
+    assert sorted(SCORES) == sorted({*FOR_CLASSES, *FOR_NUMBERS}) == sorted(MEANINGS)
+    assert list(FOR_CLASSES) == WITHOUT_TARGETS + WITH_TARGETS
+    assert [name for name in FOR_CLASSES if not needs_targets(name)] == WITHOUT_TARGETS
+    assert [name for name in FOR_NUMBERS if not needs_targets(name)] == ["random", "bald", "variance"]
     with pytest.raises(TypeError):
         SCORES["mine"] = as_score("epig")
 
@@ -55,7 +68,7 @@ def test_a_score_is_its_measure(name, dtype):
     np.testing.assert_allclose(found, SLOW[name](probs, targets, weights), atol=3e-6 if dtype == "float32" else 1e-11)
 
 
-@pytest.mark.parametrize("name", [name for name in SCORES if name != "random"])
+@pytest.mark.parametrize("name", [name for name in FOR_CLASSES if name != "random"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_chunks_change_nothing(name, dtype):
     probs, targets = pool_and_targets("mixed", 50, 7, 20, 4, dtype=dtype)

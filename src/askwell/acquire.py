@@ -16,18 +16,19 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from askwell.acquisition import Weighted, open_weights, weighted
+from askwell.acquisition import Weighted, check_kind, open_weights, weighted
 from askwell.arrays import take
 from askwell.checks import share
 from askwell.data.pool import Pool
+from askwell.information import moments
 from askwell.information.categorical import bald, epig, margin, pairwise_epig
 from askwell.information.draws import signal
 from askwell.models.inputs import aligned, as_vectors, column_names, count
-from askwell.models.protocol import Model, Posterior, fit_model, predicted
+from askwell.models.protocol import Model, fit_model, label_moments, predicted, predicts_numbers
 from askwell.scoring import Search, best_items, flat_warning, score_items
 from askwell.scoring.items import HEAD
 from askwell.seeds import rng_for
-from askwell.selection import Candidates, Wants, as_batch, joint, select, wants
+from askwell.selection import Candidates, Wants, as_batch, check_for_numbers, joint, select, wants
 from askwell.targets import Drawn, Sample, Targets, draw, given_inputs, is_turn
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "classes_of",
     "first_questions",
     "is_start",
+    "item_costs",
     "usual_evaluation",
 ]
 
@@ -54,10 +56,10 @@ class Explanation:
 
     item: Any
     label: Any  # what was told, or None
-    belief: dict[Any, float]  # p(y|x) now
+    belief: dict[Any, float]  # p(y|x) now; where labels are numbers, their "mean" and "std"
     score: float  # EPIG(x), in nats
-    margin: float  # how close its two most probable classes are: 1 is a tie
-    about_open: float  # EPIG(x) where targets count by how open their predictions are; times the margin it is "auto"
+    margin: float | None  # how close its two most probable classes are: 1 is a tie; None where labels are numbers
+    about_open: float | None  # EPIG(x), targets counting by how open their predictions are; times the margin: "auto"
     bald: float  # what its label would tell about the model itself
     informs: tuple[tuple[int, float], ...]  # (target, I(y; y*)) in nats, the most informed first
     target_beliefs: tuple[dict[Any, float], ...]  # p(y*|x*) of those targets, in the same order
@@ -69,9 +71,12 @@ class Explanation:
             f"item {self.item!r}" + ("" if self.label is None else f", labelled {self.label!r}"),
             f"  believed to be {_in_words(self.belief)}",
             f"  its label is expected to tell {self.score:.4f} nats about a target's, {self.bald:.4f} about the model",
-            f"  by default it is worth {self.margin * self.about_open:.4f}: {self.about_open:.4f} nats about "
-            f"predictions that can still change, times {self.margin:.2f}, how open its own is",
         ]
+        if self.margin is not None and self.about_open is not None:
+            lines.append(
+                f"  by default it is worth {self.margin * self.about_open:.4f}: {self.about_open:.4f} nats about "
+                f"predictions that can still change, times {self.margin:.2f}, how open its own is"
+            )
         for (target, nats), belief in zip(self.informs, self.target_beliefs, strict=True):
             lines.append(f"  {nats:.4f} nats about target {target}, believed to be {_in_words(belief)}")
         if self.class_weights is not None:
@@ -93,6 +98,7 @@ class Selected(NamedTuple):
 class Strategy:
     """How to choose what to ask, whatever the labels are.
 
+    Labels are classes, or numbers where the model is one of regression: no classes, no costs of errors.
     Without `classes` they are those of the labels; with them, questions begin by looking for each (see `is_start`).
     Several questions are chosen jointly for auto and EPIG, unless another `batch` is named, else by score alone. With
     `cost [n]`, what an item's label costs, items are ranked by score per cost. `class_weights` are costs of errors.
@@ -125,6 +131,19 @@ class Strategy:
 
     def __post_init__(self) -> None:
         share("evaluation", self.evaluation, most=0.5)
+        check_kind(self.score, numbers=self.numbers)
+        if self.numbers:
+            check_for_numbers(self.selection)
+            for name in ("classes", "class_weights"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} must be left out, because {type(self.model).__name__} predicts numbers, not classes."
+                    )
+
+    @property
+    def numbers(self) -> bool:
+        """Whether labels are numbers: the model says so."""
+        return predicts_numbers(self.model)
 
     @property
     def selection(self) -> Any:
@@ -181,14 +200,14 @@ class Strategy:
         sample = self.targets.sample(
             self.pool,
             lambda x: predicted(posterior, x),
-            classes=posterior.classes,
+            classes=() if self.numbers else posterior.classes,
             rng=rng_for(self.seed, 0 if self.targets.fixed else len(labels), "targets"),
         )
         # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
         sample = dataclasses.replace(sample, x=aligned(sample.x, column_names(self.pool.x), by_name=True))
         rng = partial(rng_for, self.seed, len(labels))
         search = Search(posterior, self.pool, sample.x, sample.weights, np.flatnonzero(self.free(labels)), rng)
-        score = weighted(self.score, self.class_weights, posterior.classes)
+        score = self.score if self.numbers else weighted(self.score, self.class_weights, posterior.classes)
         return Round(self, labels, sample, search, score, {})
 
     def _choosing(self, labels: Mapping[int, Any]) -> Mapping[int, Any]:
@@ -204,8 +223,10 @@ class Strategy:
         rest = {position: label for position, label in labels.items() if position not in held_out}
         return rest if len(classes_of(rest.values())) > 1 else labels
 
-    def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Posterior:
+    def fit(self, labels: Mapping[int, Any], rng: np.random.Generator) -> Any:
         """The posterior given labels: by position, so that the order in which people answered changes nothing."""
+        if self.numbers:
+            return fit_model(self.model, *self.data(labels), rng=rng)
         classes = classes_of(labels.values()) if self.classes is None else self.classes
         return fit_model(self.model, *self.data(labels), rng=rng, classes=classes, declared=self.classes is not None)
 
@@ -232,7 +253,7 @@ class Round:
     ranked: dict[str, tuple[np.ndarray, np.ndarray]]  # "best" or "all" -> positions, scores: what was computed so far
 
     @cached_property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> Any:
         """What is believed after all the labels."""
         if self.strategy._choosing(self.labels) is self.labels:
             return self.search.posterior
@@ -256,10 +277,11 @@ class Round:
             positions, scores = self._all(free)
         else:
             positions, scores = self.best(free, wanted.count(size, int(free.sum())))
+        targets: tuple[Any, Any] = self.batch_targets() if wanted.targets else (None, None)
         candidates = Candidates(
             scores,
             self._beliefs(wanted, positions),
-            *(self.batch_targets() if wanted.targets else (None, None)),
+            *targets,
             self._beliefs(wanted, np.array(pending, np.intp)),
             x=self._features(positions) if wanted.features else None,
             labelled=self._features(np.flatnonzero(~free)) if wanted.features else None,
@@ -268,7 +290,7 @@ class Round:
         chosen = select(batch, candidates, size, rng=rng)
         return [(int(positions[i]), float(scores[i]) if wanted.scores else None) for i in chosen]
 
-    def batch_targets(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def batch_targets(self) -> tuple[Any, np.ndarray | None]:
         """(beliefs `[m, k, c]`, weights `[m]`) of the targets that a batch is to inform together."""
         if isinstance(self.score, Weighted) and self.search.target_probs is not None:
             return self.score.batch_targets(self.search.target_probs, self.search.weights)
@@ -289,6 +311,8 @@ class Round:
     def explain(self, position: int, *, label: Any, size: int) -> Explanation:
         """What an item's label would tell, and about which targets most."""
         probs, target_probs = self.search.predict([position]), self.search.target_probs
+        if self.strategy.numbers:
+            return self._explain_number(position, label, size)
         weights, classes = self.search.weights, self.search.posterior.classes
         class_weights = self.strategy.class_weights
         costs = None if class_weights is None else weighted("epig", class_weights, classes).class_weights
@@ -307,6 +331,25 @@ class Round:
             target_beliefs=tuple(_named(classes, np.asarray(target_probs)[target]) for target in order),
             targets=self.sample.x,
             class_weights=None if costs is None else dict(zip(classes, costs, strict=True)),
+        )
+
+    def _explain_number(self, position: int, label: Any, size: int) -> Explanation:
+        """`explain` where labels are numbers, by draws: as they are what predicts, they say what is believed."""
+        (here, there), search = (self.search.predict([position]), self.search.target_probs), self.search
+        pairs = moments.pairwise_epig(here, there)[0]
+        order = np.argsort(-pairs, kind="stable")[:size]
+        mean, variance = label_moments(search.posterior, take(self.sample.x, order))
+        return Explanation(
+            item=search.items.ids[position],
+            label=label,
+            belief=_number(*(each[0] for each in label_moments(search.posterior, search.items.take([position])))),
+            score=float(moments.epig(here, there, weights=search.weights)[0]),
+            margin=None,
+            about_open=None,
+            bald=float(moments.bald(here)[0]),
+            informs=tuple((int(target), float(pairs[target])) for target in order),
+            target_beliefs=tuple(_number(*each) for each in zip(mean, variance, strict=True)),
+            targets=self.sample.x,
         )
 
     def best(self, free: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -338,7 +381,7 @@ class Round:
         positions, scores = self.ranked["all"]
         return positions[free[positions]], scores[free[positions]]
 
-    def _beliefs(self, wanted: Wants, positions: np.ndarray) -> np.ndarray | None:
+    def _beliefs(self, wanted: Wants, positions: np.ndarray) -> Any:
         """`[n, k, c]` of these items, `[n, 1, c]` where the mean will do, or None."""
         if wanted.beliefs == "none" or len(positions) == 0:
             return None
@@ -349,6 +392,21 @@ class Round:
 
     def _features(self, positions: np.ndarray) -> np.ndarray | None:
         return as_vectors(self.search.items.take(positions)) if len(positions) else None
+
+
+def item_costs(cost: Any, n: int) -> np.ndarray:
+    """What the label of each of n items costs, `[n]`, checked.
+
+    >>> item_costs([1, 2.5], 2)
+    array([1. , 2.5])
+    """
+    try:
+        costs = np.asarray(cost, np.float64)
+    except (TypeError, ValueError):
+        costs = np.empty(0)
+    if costs.shape != (n,) or not (np.isfinite(costs) & (costs > 0)).all():
+        raise ValueError(f"cost must be {n} positive numbers, what the label of each item costs, but it is {cost!r}.")
+    return costs
 
 
 def usual_evaluation(score: Any) -> float:
@@ -436,6 +494,12 @@ def _named(classes: Sequence[Any], probs: np.ndarray) -> dict[Any, float]:
     return dict(zip(classes, probs.mean(axis=0).tolist(), strict=True))
 
 
+def _number(mean: float, variance: float) -> dict[Any, float]:
+    return {"mean": float(mean), "std": float(np.sqrt(variance))}
+
+
 def _in_words(belief: dict[Any, float]) -> str:
+    if set(belief) == {"mean", "std"}:
+        return f"{belief['mean']:.4g} ± {belief['std']:.2g}"
     likely = sorted(belief.items(), key=lambda pair: -pair[1])[:3]
     return ", ".join(f"{label!r} {share:.2f}" for label, share in likely)

@@ -2,6 +2,7 @@
 
 A score is a function `score(probs, target_probs, *, weights, rng) -> [n]`: beliefs about candidates `[n, k, c]` and
 about targets `[m, k, c]` (None where it needs none) in, one float64 number per candidate out, higher = ask first.
+Where labels are numbers, beliefs are `askwell.information.moments.Moments`, and a name stands for what it means there.
 Nothing is registered: a function of one's own is passed where a name would be. The mathematics is in
 `askwell.information`.
 """
@@ -15,9 +16,12 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 
 from askwell.arrays import Array, normalised_weights, plain, to_numpy
-from askwell.information import categorical, draws
+from askwell.information import categorical, draws, moments
+from askwell.information.moments import Moments
 
 __all__ = [
+    "FOR_CLASSES",
+    "FOR_NUMBERS",
     "MEANINGS",
     "SCORES",
     "WEIGHTED",
@@ -26,6 +30,7 @@ __all__ = [
     "Weighted",
     "as_score",
     "auto",
+    "check_kind",
     "checked_class_weights",
     "needs_targets",
     "open_weights",
@@ -92,28 +97,35 @@ def _drawn(probs: Array, target_probs: Array | None, /, *, weights: Array | None
     return rng.random(len(probs))
 
 
-def _of_candidates(measure: Callable[[Array], Array]) -> Score:
+def _of_candidates(name: str) -> Score:
     """A measure that looks at the candidates only, as a score."""
 
-    def score(probs: Array, target_probs: Array | None, /, *, weights: Array | None, rng: Any) -> np.ndarray:
-        return np.asarray(measure(probs), dtype=np.float64)
+    def score(probs: Any, target_probs: Any, /, *, weights: Array | None, rng: Any) -> np.ndarray:
+        return np.asarray(_measure(name, probs)(probs), dtype=np.float64)
 
     return score
 
 
-def _about_targets(measure: Callable[..., Array], **options: Any) -> Score:
+def _about_targets(name: str, **options: Any) -> Score:
     """A measure of what candidates tell about targets, as a score."""
 
-    def score(probs: Array, target_probs: Array | None, /, *, weights: Array | None, rng: Any) -> np.ndarray:
+    def score(probs: Any, target_probs: Any, /, *, weights: Array | None, rng: Any) -> np.ndarray:
         if target_probs is None:
             raise ValueError(
-                f"target_probs must be beliefs about targets [m, k, c] for {measure.__name__}, but it is None. Predict "
+                f"target_probs must be beliefs about targets [m, k, c] for {name}, but it is None. Predict "
                 "a sample of the inputs the model will meet, or part of the pool; or choose a score without targets: "
                 f"{', '.join(name for name in SCORES if not needs_targets(name))}."
             )
-        return np.asarray(measure(probs, target_probs, weights=weights, **options), dtype=np.float64)
+        return np.asarray(_measure(name, probs)(probs, target_probs, weights=weights, **options), dtype=np.float64)
 
     return score
+
+
+def _measure(name: str, belief: Any) -> Callable[..., Any]:
+    """What the name stands for, given beliefs of this kind."""
+    numbers = isinstance(belief, Moments)
+    check_kind(name, numbers=numbers)
+    return _NUMBERS[name] if numbers else {**_CANDIDATES, **_TARGETS}[name]
 
 
 _CANDIDATES = {
@@ -128,17 +140,30 @@ _TARGETS: dict[str, Callable[..., Array]] = {
     "epig_quadratic": draws.epig_quadratic,
     "auto": auto,
 }
+_NUMBERS: dict[str, Callable[..., Any]] = {
+    "bald": moments.bald,
+    "variance": moments.variance,
+    "variance_reduction": moments.variance_reduction,
+    "epig": moments.epig,
+    "auto": moments.epig,  # all errors count there, so that there is no margin to weigh by
+}
+FOR_CLASSES = ("random", *_CANDIDATES, *_TARGETS)
+FOR_NUMBERS = ("random", *_NUMBERS)
+"""The names of the scores of classes, and of numbers."""
+
+_ALONE = {"random", "variance", *_CANDIDATES}  # that look at the candidates only
 
 ScoreName = Literal[
-    "auto", "epig", "epig_corrected", "epig_quadratic", "bald", "margin", "entropy", "least_confidence", "random"
-]
+    "auto", "epig", "epig_corrected", "epig_quadratic", "bald", "margin", "entropy", "least_confidence", "random",
+    "variance", "variance_reduction",
+]  # fmt: skip
 """The names of `SCORES`, for editors."""
 
 SCORES: Mapping[str, Score] = MappingProxyType(
     {
         "random": _drawn,
-        **{name: _of_candidates(measure) for name, measure in _CANDIDATES.items()},
-        **{name: _about_targets(measure) for name, measure in _TARGETS.items()},
+        **{name: _of_candidates(name) for name in (*_CANDIDATES, "variance")},
+        **{name: _about_targets(name) for name in (*_TARGETS, "variance_reduction")},
     }
 )
 """The scores that have a name. All but "random" give the same number whatever the rest of the pool."""
@@ -154,6 +179,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "epig_corrected": "epig minus its value for unrelated draws",
         "epig_quadratic": "second-order epig: many targets cost no more than few",
         "auto": "the default: epig about predictions that can still change, times margin",
+        "variance": "numbers only: highest variance of the prediction",
+        "variance_reduction": "numbers only: most variance taken off the targets (qNIPV, ALC)",
     }
 )
 """What a score asks for, in a line."""
@@ -177,6 +204,23 @@ def as_score(score: str | Score) -> Score:
     return score
 
 
+def check_kind(score: Any, *, numbers: bool) -> None:
+    """Refuse a named score that is not for labels of this kind, numbers or classes.
+
+    >>> check_kind("margin", numbers=True)
+    Traceback (most recent call last):
+    ValueError: score must be one for numbers, random, bald, variance, variance_reduction, epig, auto, but ...
+    """
+    name = _name(score)
+    if name is None or name in (FOR_NUMBERS if numbers else FOR_CLASSES):
+        return
+    if numbers:
+        raise ValueError(
+            f"score must be one for numbers, {', '.join(FOR_NUMBERS)}, but {name!r} is for classes. Or pass a function."
+        )
+    raise ValueError(f"score must be one for classes, but {name!r} is for numbers, which a regression model predicts.")
+
+
 def needs_targets(score: str | Score) -> bool:
     """Whether a score looks at the targets: False for those that are known not to; a function of one's own may.
 
@@ -184,7 +228,7 @@ def needs_targets(score: str | Score) -> bool:
     (False, True, True)
     """
     as_score(score)
-    return _name(score) not in {"random", *_CANDIDATES}
+    return _name(score) not in _ALONE
 
 
 def takes_votes(score: str | Score) -> bool:
@@ -221,7 +265,7 @@ class Weighted:
 
     def __call__(self, probs: Array, target_probs: Array | None, /, *, weights: Array | None, rng: Any) -> np.ndarray:
         """Scores `[n]`, as any score gives them."""
-        score = _about_targets(_TARGETS[self.name], class_weights=self.class_weights)
+        score = _about_targets(self.name, class_weights=self.class_weights)
         return score(probs, target_probs, weights=weights, rng=rng)
 
     def batch_targets(self, target_probs: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,12 +12,13 @@ from typing import Any, final
 import numpy as np
 
 from askwell import notebook
-from askwell.acquire import Explanation, Round, Selected, Strategy, classes_of, usual_evaluation
+from askwell.acquire import Explanation, Round, Selected, Strategy, classes_of, item_costs, usual_evaluation
 from askwell.acquisition import ScoreName, as_score, checked_class_weights
 from askwell.arrays import plain, spans
 from askwell.checks import count, fingerprint
 from askwell.data.pool import as_pool
 from askwell.engines import as_engine
+from askwell.estimate import rmse
 from askwell.estimate.accuracy import Estimate, estimate
 from askwell.estimate.label_issues import LabelIssue, label_issues
 from askwell.estimate.stopping import (
@@ -33,7 +34,7 @@ from askwell.estimate.stopping import (
 )
 from askwell.models import as_model
 from askwell.models.inputs import aligned, column_names
-from askwell.models.protocol import Posterior, check_classifies, check_labels, mean_predict, shortcuts
+from askwell.models.protocol import check_labels, checked_number, label_moments, mean_predict, shortcuts
 from askwell.selection import BatchName, as_batch
 from askwell.session import Session
 from askwell.session.events import AnswerWithdrawn, ItemSkipped, LabelAdded, QuestionAsked, RunStarted, id_of, text_of
@@ -51,6 +52,7 @@ NOBODY = ""  # who has a question that a closed learner left
 class Learner:
     """Asks for the labels that are expected to tell most about predictions on the targets.
 
+    `model` is what `askwell.as_model` takes: of classes, or a regressor, and then labels are numbers.
     `pool` is an array, a data frame, a list of inputs, a dict of arrays (tokenised text) or a path; ids are the frame's
     index or row numbers, or `ids`. Columns of data frames are known by name: targets and inputs to predict may have
     them in another order.
@@ -64,6 +66,7 @@ class Learner:
     `evaluation` is the share of the questions that are drawn at random from the targets instead of chosen: the model
     learns from them too, and `estimate` says how good it is on the targets. By default it is 0.2 with the default
     score, and 0 with a score that is named.
+    `cost [n]` is what the label of each item costs; items are then ranked by score per cost.
     `store` is None (memory), "sqlite:///file.db" or "postgresql://...": opening it again goes on where it stopped, with
     the same next question. Learners that share a store and a `run` share labels, and never ask the same question.
 
@@ -95,12 +98,14 @@ class Learner:
         engine: Any = None,
         class_weights: Mapping[Any, float] | None = None,
         evaluation: float | None = None,
+        cost: Any = None,
     ) -> None:
         as_score(score), as_batch(batch or "top")  # refuses what is neither a name nor a function
         self._classes = None if classes is None else _checked_classes(classes)
+        items = as_pool(pool, ids=ids)
         self._strategy = Strategy(
             as_model(model),
-            as_pool(pool, ids=ids),
+            items,
             as_targets(targets),
             score=score,
             batch=batch,
@@ -108,11 +113,11 @@ class Learner:
             class_weights=None
             if class_weights is None
             else checked_class_weights(class_weights, score=score, classes=self._classes),
+            cost=None if cost is None else item_costs(cost, len(items)),
             seed=seed,
             engine=None if engine is None else as_engine(engine),
             evaluation=usual_evaluation(score) if evaluation is None else evaluation,
         )
-        check_classifies(self._strategy.model)
         self._pool = self._strategy.pool
         self._made: tuple[int, Round] | None = None
         self._positions: dict[str, int] = {}  # of the items met so far, which are read in every step
@@ -194,13 +199,29 @@ class Learner:
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """p(y|x) `[n, c]`, the mean over the posterior's draws; columns as in `classes`."""
-        # A model of somebody else's may not look at names. Other columns than the pool's are for the model to judge.
-        return mean_predict(self.posterior, aligned(x, column_names(self._pool.x), by_name=True))
+        if self._strategy.numbers:
+            raise ValueError(
+                "predict_proba is for classes, and the labels are numbers. Try predict(x, return_std=True)."
+            )
+        return mean_predict(self.posterior, self._aligned(x))
 
-    def predict(self, x: Any) -> np.ndarray:
-        """The most probable class of each input `[n]`; of equally probable ones the first of `classes`."""
+    def predict(self, x: Any, *, return_std: bool = False) -> Any:
+        """The most probable class of each input `[n]`; of equally probable ones the first of `classes`.
+
+        Of labels that are numbers the mean, and with `return_std` the pair (mean `[n]`, standard deviation `[n]`): that
+        of a label, its noise included.
+        """
+        if self._strategy.numbers:
+            mean, variance = label_moments(self.posterior, self._aligned(x))
+            return (mean, np.sqrt(variance)) if return_std else mean
+        if return_std:
+            raise ValueError("return_std is for labels that are numbers. For classes try predict_proba(x).")
         best: np.ndarray = np.asarray(self.posterior.classes)[self.predict_proba(x).argmax(axis=1)]
         return best
+
+    def _aligned(self, x: Any) -> Any:
+        """Inputs with the pool's columns in order; a model of somebody else's may not look at names."""
+        return aligned(x, column_names(self._pool.x), by_name=True)  # other columns are for the model to judge
 
     def explain(self, item: Any, *, size: int = 5) -> Explanation:
         """What an item's label would tell, about which `size` targets most, and what the model believes now."""
@@ -225,13 +246,16 @@ class Learner:
         With `evaluation=0.2` a fifth of the questions is drawn from the targets at random, and each of these is
         predicted by a model that did not learn from it. Without, or while there are fewer than five, it is
         cross-validation on the labels: questions that were chosen are harder than average, so that is usually a lower
-        bound.
+        bound. Where labels are numbers it is the RMSE, and usually an upper bound.
         """
         skipped = {self._position(item) for item in self._session.read(lambda state: [*state.skips])}
-        return estimate(self._strategy, self._known(), skipped=skipped)
+        judge = rmse.rmse if self._strategy.numbers else estimate
+        return judge(self._strategy, self._known(), skipped=skipped)
 
     def forecast(self, more: int = MORE) -> Forecast | None:
         """What `more` labels are expected to add to the accuracy on the targets, with a 95 % interval; None: too early.
+
+        Of classes only: no forecast was measured where labels are numbers.
 
         It rests on what the last half of the labels changed (see `askwell.estimate.stopping`).
         """
@@ -244,6 +268,8 @@ class Learner:
     def advice(self) -> Advice:
         """Whether to stop labelling, by which rule, and why."""
         labels = self._known()
+        if self._strategy.numbers and labels:
+            return rmse.advice(self._round, labels)
         if len(classes_of(labels.values())) < 2:
             return advice(None, None)
         return outlook(self._round, labels).advice
@@ -293,11 +319,13 @@ class Learner:
 
     @property
     def classes(self) -> list[Any]:
-        """The labels that can occur, in the order of `predict_proba`'s columns."""
+        """The labels that can occur, in the order of `predict_proba`'s columns; none where they are numbers."""
+        if self._strategy.numbers:
+            return []
         return self._classes_in(self._labels)
 
     @property
-    def posterior(self) -> Posterior:
+    def posterior(self) -> Any:
         """What is believed after the labels so far."""
         return self._round.posterior
 
@@ -360,15 +388,18 @@ class Learner:
             "items": len(self._pool),
             "ids": _fingerprint(self._pool.ids),
         }
+        if strategy.numbers:
+            settings["labels"] = "numbers"
         if strategy.class_weights is not None:
             settings["class_weights"] = [[label, cost] for label, cost in strategy.class_weights.items()]
         self._session.change(lambda state: [] if state.settings else [RunStarted(settings)])
         begun, seq = self._session.read(lambda state: (state.settings, state.seq))
-        for name in ("seed", "items", "ids", "classes"):
-            if begun[name] != settings[name]:
+        for name in ("seed", "items", "ids", "classes", "labels"):
+            was, now = begun.get(name, "classes"), settings.get(name, "classes")
+            if was != now:
                 raise ValueError(
-                    f"the run {self._run!r} of this store was begun with other {name}: {begun[name]!r}, "
-                    f"and now it is {settings[name]!r}. Open it as it was begun, or give run= another name."
+                    f"the run {self._run!r} of this store was begun with other {name}: {was!r}, and now it is {now!r}. "
+                    "Open it as it was begun, or give run= another name."
                 )
         return seq
 
@@ -427,6 +458,8 @@ class Learner:
         return position
 
     def _change(self) -> Change | None:
+        if self._strategy.numbers:
+            raise ValueError("forecasts are for classes: where labels are numbers there are estimate() and advice().")
         labels = self._known()
         return change(self._round, labels) if len(classes_of(labels.values())) > 1 else None
 
@@ -446,6 +479,8 @@ class Learner:
     def _checked_labels(self, values: list[Any]) -> list[Any]:
         """Labels as plain values: of the classes, or, where those are not known yet, all of one kind."""
         labels = [plain(value) for value in values]
+        if self._strategy.numbers:
+            return [checked_number(label, name="labels") for label in labels]
         known = None if self._classes is None else {_kind(label) for label in self._classes}
         before = [*self._labels.values()]
         told = next(iter([*before, *labels]), None)

@@ -11,7 +11,7 @@ import cloudpickle
 import numpy as np
 
 from askwell.arrays import value_fault
-from askwell.models.protocol import Model, Posterior, fit_model, predicted
+from askwell.models.protocol import Model, Posterior, fit_model, label_moments, predicted, predicts_numbers
 from askwell.seeds import rng_for
 from askwell.workers import code_paths
 
@@ -35,7 +35,8 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
 
     Looks at the shape, at rows that sum to one, at draws that are the same in every call (whatever the batch and the
     order), at the same rng giving the same posterior, at classes without an example, and at a posterior in another
-    process (left out with `processes=False`). `x` and `y` are examples to fit and predict; blobs if not given.
+    process (left out with `processes=False`). `x` and `y` are examples to fit and predict; blobs if not given. Of
+    a model with `regression = True` it looks at means and variances, and at a closed form, if there is one.
 
     A class without an example is a label added to those of y. A model that has no room for one more (it is for two
     classes, say) may refuse it with a ValueError; it is then shown the labels of y with one of them left out.
@@ -44,6 +45,9 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
     >>> import askwell
     >>> check_model(askwell.as_model(RandomForestClassifier(10)), processes=False)
     """
+    if predicts_numbers(model):
+        _check_numbers(model, *(_numbers() if x is None else (x, y)), processes=processes)
+        return
     if x is None:
         x, y, posterior, classes = _fitted_to_blobs(model)
     else:
@@ -63,6 +67,52 @@ def check_model(model: Model, *, x: Any = None, y: Any = None, processes: bool =
             probs,
             "a posterior must survive being sent to another process, but there it differs",
         )
+
+
+def _check_numbers(model: Any, x: Any, y: Any, *, processes: bool) -> None:
+    """The contract of models of numbers; labels are standardised in the comparisons."""
+    posterior, again = (model.fit(x, y, rng=rng_for(0, 0, "check_model")) for _ in range(2))
+    assert not hasattr(posterior, "classes"), "a posterior of numbers must have no classes: that is how it is known."
+    found, unit = posterior.predict(x), float(np.std(np.asarray(y, np.float64))) or 1.0
+    assert isinstance(found, tuple), (
+        f"predict must return a pair, means and variances [inputs, draws], but it returned {type(found).__name__}."
+    )
+    try:
+        moments = predicted(posterior, x)
+    except ValueError as fault:
+        raise AssertionError(str(fault)) from fault
+    n, k = moments.means.shape
+    assert n == len(np.asarray(y)), (
+        f"predict must return a row for each of {len(np.asarray(y))} inputs, but it has {n}."
+    )
+    assert k > 1, "predict must return at least two draws: one draw knows no uncertainty."
+    scaled = _Scaled(posterior, unit)
+    _check_draws(scaled, x, scaled.predict(x))
+    _same(_Scaled(again, unit).predict(x), scaled.predict(x), "fit must give the same posterior for the same rng")
+    if processes:
+        elsewhere = np.asarray(_elsewhere(posterior, x)) / [unit, unit**2]
+        words = "a posterior must survive being sent to another process, but there it differs"
+        _same(elsewhere, scaled.predict(x), words)
+    if hasattr(posterior, "latent"):
+        mean, variance = label_moments(posterior, x)
+        gap = np.abs(moments.mean - mean) / np.sqrt(variance * 25 / k)
+        assert gap.max() < 1, "latent must give the mean that the draws have, but they differ by more than 5 errors."
+
+
+class _Scaled:
+    """A posterior of numbers as arrays `[n, k, 2]`, in units of the labels."""
+
+    def __init__(self, posterior: Any, unit: float) -> None:
+        self.posterior, self.unit = posterior, unit
+
+    def predict(self, x: Any) -> np.ndarray:
+        scaled: np.ndarray = np.asarray(predicted(self.posterior, x)) / [self.unit, self.unit**2]
+        return scaled
+
+
+def _numbers() -> tuple[np.ndarray, np.ndarray]:
+    x, _ = _blobs(3)
+    return x, 100 + 5 * x[:, 0] - 3 * x[:, 1] + rng_for(0, 0, "check_model numbers").normal(size=len(x))
 
 
 def _fitted_to_blobs(model: Model) -> tuple[Any, Any, Posterior, list[Any]]:
@@ -120,7 +170,7 @@ def _check_shape(posterior: Posterior, probs: np.ndarray, n: int, classes: Seque
     assert fault is None, fault
 
 
-def _check_draws(posterior: Posterior, x: Any, probs: np.ndarray) -> None:
+def _check_draws(posterior: Any, x: Any, probs: np.ndarray) -> None:
     """Draw k must be the same parameters in every call: EPIG multiplies draws of different calls with each other."""
     n, half = len(probs), len(probs) // 2
     words = (
@@ -153,7 +203,7 @@ def _same(found: np.ndarray, wanted: np.ndarray, words: str) -> None:
     assert gap <= TOLERANCE, f"{words} (by up to {gap:.2g})."
 
 
-def _elsewhere(posterior: Posterior, x: Any) -> np.ndarray:
+def _elsewhere(posterior: Any, x: Any) -> np.ndarray:
     """What the posterior predicts in a fresh process; cloudpickle also sends classes defined in a notebook."""
     words = "a posterior must survive being sent to another process, but: "
     try:
@@ -162,7 +212,8 @@ def _elsewhere(posterior: Posterior, x: Any) -> np.ndarray:
         raise AssertionError(f"{words}{fault}. Keep arrays and settings in it, not handles or locks.") from fault
     code = (
         "import pickle, sys; from askwell.models.protocol import predicted; "
-        "p, x = pickle.load(sys.stdin.buffer); pickle.dump(predicted(p, x), sys.stdout.buffer)"
+        "import numpy; p, x = pickle.load(sys.stdin.buffer); "
+        "pickle.dump(numpy.asarray(predicted(p, x)), sys.stdout.buffer)"
     )
     done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, env=os.environ | code_paths())
     assert done.returncode == 0, words + done.stderr.decode()[-500:]

@@ -142,7 +142,10 @@ def test_targets_test_and_forest(folder):
 @pytest.mark.parametrize(("words", "said"), [
     (["--label", "Bought"], "data.csv has no column 'Bought'. Did you mean 'bought'?"),
     (["--label", "colour"], r"the label column 'colour' of data.csv has no value in \d+ of 60 rows"),
-    (["--label", "first"], "Is it a number to be predicted"),
+    (["--label", "key"], "Is it an id or a text.*If it is a number to predict, say so"),
+    (["--label", "key", "--numbers"], "the label column 'key' of data.csv must hold numbers"),
+    (["--label", "first", "--metric", "accuracy"], "--metric must be one of rmse, mae, nll"),
+    (["--label", "first", "--scores", "margin"], "'margin' is for classes"),
     (["--label", "bought", "--id", "colour"], "the id column 'colour' has no value here"),
     (["--label", "bought", "--drop", "ky"], "Did you mean 'key'"),
     (["--label", "bought", "--drop", "key", "--scores", "epic"], "--scores must be among random.*Did you mean 'epig'"),
@@ -210,3 +213,15 @@ def test_an_interrupted_simulation_says_how_to_go_on(folder):
     assert left(folder / "data-simulation") == ["steps"]
     assert run(*words).exit_code == 0
     assert (folder / "data-simulation" / "report.html").exists()
+
+
+def test_a_column_of_numbers_is_simulated_as_such(folder):
+    quick = ("--model", "linear", "--budget", "13", "--seeds", "2", "--processes", "1")
+    found = run("simulate", "data.csv", "--label", "first", "--id", "key", *quick)
+    assert found.exit_code == 0, found.output
+    assert "Labels: first, numbers from" in found.output
+    assert re.search(r"^variance +2 .*\n^epig +2 ", found.output, re.M)
+    assert "mean rmse" in found.output
+    again = run("simulate", "data.csv", "--label", "first", "--id", "key", *quick, "--metric", "nll")
+    assert "mean nll" in again.output
+    assert "lower is better" in (folder / "data-simulation" / "report.html").read_text("utf-8")

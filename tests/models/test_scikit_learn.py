@@ -185,7 +185,6 @@ def test_bad_labels_widths_and_estimators_are_refused():
             BaggingClassifier(make_pipeline(StandardScaler(), LinearSVC()), 3),
             r"LinearSVC has none\. Try BaggingClassifier\(CalibratedClassifierCV\(pipeline\), 100\)",
         ),
-        (RandomForestRegressor(), "is a regressor. For those there is askwell.models.regression"),
         (GridSearchCV(RandomForestClassifier(), {}), "its best_estimator_"),
         (StandardScaler(), "StandardScaler is none"),
         (make_pipeline(StandardScaler(), "passthrough"), "str is none"),
@@ -247,8 +246,8 @@ def test_draws_of_what_has_draws_already():
     assert askwell.as_model(LinearModel(), draws=np.int64(7)).draws == 7
     with pytest.raises(ValueError, match=r"LinearSVC has none\. Try CalibratedClassifierCV"):
         askwell.as_model(LinearSVC(), draws=7)
-    with pytest.raises(ValueError, match="is a regressor"):
-        askwell.as_model(RandomForestRegressor(), draws=7)
+    assert askwell.as_model(RandomForestRegressor(), draws=7).estimator.n_estimators == 7
+    assert askwell.as_model(LinearRegression(), draws=7).regression
     assert askwell.as_model(LinearRegression(), draws=7).estimator.n_estimators == 7
     with pytest.raises(ValueError, match="Leave draws= out"):
         askwell.as_model(ForestModel(RandomForestClassifier()), draws=7)

@@ -220,13 +220,15 @@ def test_a_label_column_with_one_class_says_to_name_the_others(tmp_path):
     made.close()
 
 
-def test_a_label_column_of_measurements_is_refused(tmp_path):
+def test_a_label_column_of_measurements_is_one_of_numbers(tmp_path):
     numbers = [f"{0.1 + row / 7:.3f}" for row in range(30)]
     (tmp_path / "pool.csv").write_text("a,y\n" + "".join(f"{row % 7},{y}\n" for row, y in enumerate(numbers)))
-    with pytest.raises(ValueError, match=r"'y' of pool\.csv holds 30 different numbers.*regression"):
-        init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="y")
-    assert not (tmp_path / "p" / "askwell.toml").exists()
-    init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="y", classes=sorted(numbers)).close()
+    with init_project(tmp_path / "p", pool=tmp_path / "pool.csv", label="y") as project:
+        assert project.settings.numbers
+    with pytest.raises(ValueError, match=r"'y' of pool\.csv holds 30 different numbers.*say so"):
+        init_project(tmp_path / "q", pool=tmp_path / "pool.csv", label="y", numbers=False)
+    assert not (tmp_path / "q" / "askwell.toml").exists()
+    init_project(tmp_path / "r", pool=tmp_path / "pool.csv", label="y", classes=sorted(numbers)).close()
 
 
 def test_classes_are_as_they_stand_in_the_file(tmp_path):

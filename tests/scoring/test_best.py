@@ -8,7 +8,7 @@ import pytest
 from fixed_posterior import Fixed
 
 import askwell
-from askwell.acquisition import SCORES
+from askwell.acquisition import FOR_CLASSES
 from askwell.arrays import threads
 from askwell.data import BadRows, open_rows
 from askwell.models.linear import LinearModel
@@ -17,7 +17,7 @@ from askwell.scoring import search as asking
 from askwell.seeds import rng_for
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("score", sorted(FOR_CLASSES))
 def test_best_items_are_what_sorting_all_scores_gives(monkeypatch, search, score):
     whole = score_items(search, score)
     order = np.argsort(-whole, kind="stable")[:7]

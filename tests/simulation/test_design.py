@@ -130,7 +130,7 @@ def test_a_start_by_class_and_by_function():
 )
 def test_how_long_a_run_is(options, steps, limit):
     plan = posed(**options)
-    assert (plan.steps(0), plan.limit) == (steps, limit)
+    assert (plan.steps((next(iter(plan.scores)), 0)), plan.limit) == (steps, limit)
 
 
 # ---- settings ------------------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_functions_are_called_by_their_names():
 
 def test_a_model_may_depend_on_the_seed():
     plan = posed(model=lambda seed: RandomForestClassifier(seed + 1))
-    assert plan.model(3).n_estimators == 4
-    assert posed(model=partial(RandomForestClassifier)).model(7).n_estimators == 7
-    assert posed().model(3) is FOREST
+    assert [make(3).n_estimators for make in plan.models.values()] == [4] * len(plan.scores)
+    assert posed(model=partial(RandomForestClassifier)).models["epig"](7).n_estimators == 7
+    assert posed().models["epig"](3) is FOREST
 
 
 class Aimless:

@@ -23,7 +23,8 @@ from askwell.seeds import rng_for
 from askwell.simulation import Simulation, simulate
 from askwell.simulation.curves import Trace, paired, summary, verdict
 from askwell.simulation.design import design
-from askwell.simulation.simulate import metrics, read_steps, run_file, run_one, trace_of
+from askwell.simulation.metrics import metrics
+from askwell.simulation.simulate import read_steps, run_file, run_one, trace_of
 
 X = rng_for(0, 0, "simulate").normal(size=(140, 2))
 X[:70, 0] += 2.5
@@ -413,7 +414,7 @@ def test_a_run_goes_on_from_any_line(options, score, tmp_path):
     plan = posed(**options)
     whole, _ = run(plan, tmp_path, score)
     lines = run_file(tmp_path, (score, 3)).read_bytes().splitlines(keepends=True)
-    assert len(lines) == plan.steps(3)
+    assert len(lines) == plan.steps((score, 3))
     for cut in range(1, len(lines)):
         folder = tmp_path / str(cut)
         folder.mkdir()

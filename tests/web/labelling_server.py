@@ -64,7 +64,7 @@ def main(url, port, title, token=None, *changed):
     with open_store(url) as store:
         items = pool(*changed)
         session = Session(store, items.ids)
-        if not session.rules.classes:
+        if not session.rules.classes and session.rules.label_range is None:
             session.set_rules("start", classes=CLASSES, budget=500, lease_seconds=30)
         kept = Path(url.removeprefix("sqlite:///")).with_name("sessions.json")
         app = create_app(session, items, title=title, targets=items, token=token or None, sessions=kept)

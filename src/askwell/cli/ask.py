@@ -198,5 +198,10 @@ def _check_pair(project: "Project", item: str, label: str, position: str) -> Non
     rules, where = project.session().rules, f"{position}: " if position else ""
     if item not in project.items:
         raise ValueError(f"{where}there is no item {item!r} in the pool. askwell ask prints ids, as do exports.")
+    if rules.label_range is not None:
+        try:
+            rules.checked(label)
+        except ValueError as error:
+            raise ValueError(f"{where}{error}") from None
     if rules.classes and rules.named(label) not in rules.classes:
         raise ValueError(f"{where}label must be one of {', '.join(rules.classes)}, but it is {label!r}.")

@@ -36,6 +36,8 @@ SHARE = click.FloatRange(0, 0.5)
 @click.option("--class-prior", metavar="A=P,...", help=f"Or the expected class frequencies: {CLASS_PRIOR}.")
 @click.option("--class-weights", metavar="A=W,...", help=f"Cost of an error per class, 1 by default: {CLASS_WEIGHTS}.")
 @click.option("--classes", metavar="A,B,...", help="Class names.  [default: those in the --label column]")
+@click.option("--numbers", is_flag=True, default=None, help="Labels are numbers to predict, instead of classes.")
+@click.option("--label-range", metavar="LOW,HIGH", help="The lowest and the highest of these.  [default: any]")
 @click.option("--show", metavar="COLUMNS", help="Columns to show to annotators.  [default: free text, else all]")
 @click.option(
     "--kind", type=click.Choice(["text", "image", "table"]), help="How to display items.  [default: detected]"
@@ -76,12 +78,14 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
     from askwell.project import init_project, project_note
 
     with one_message():
+        ends = options.pop("label_range")
         prior, weights = options.pop("class_prior"), options.pop("class_weights")
         with init_project(
             folder,
             features=features if features is None or features.startswith("embeddings:") else split_names(features),
             classes=split_names(options.pop("classes")),
             show=split_names(options.pop("show")),
+            label_range=None if ends is None else _range(ends),
             class_prior=by_class("--class-prior", prior, like=CLASS_PRIOR),
             class_weights=by_class("--class-weights", weights, like=CLASS_WEIGHTS),
             delimiter=separator(options.pop("delimiter")),
@@ -90,3 +94,11 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
             click.echo(project_note(project))
         shown = click.format_filename(folder)
         click.echo(f"\nCreated {shown}/. Settings are in askwell.toml.\nNext: askwell serve {shown}")
+
+
+def _range(text: str) -> tuple[float, ...]:
+    """Two numbers with a comma between them."""
+    try:
+        return tuple(float(end) for end in text.split(","))
+    except ValueError:
+        raise ValueError(f"--label-range must be two numbers, such as 0,100, but it is {text!r}.") from None

@@ -103,8 +103,11 @@ def _predicted(
 
 
 def _summary(project: "Project", predictions: "Predictions", out: Path | None) -> str:
-    counts = Counter(predictions.best())
+    best = predictions.best()
+    counts = Counter(best)
     classes = ", ".join(f"{label} {counts[label]:,}" for label in predictions.classes)
+    if not predictions.classes and best:
+        classes = f"numbers from {min(best):.4g} to {max(best):.4g}"
     where = "" if out is None else f" written to {click.format_filename(out)}"
     lines = [
         f"{len(predictions.ids):,} predictions{where}: {classes}. Model: {project.settings.model}, trained on "

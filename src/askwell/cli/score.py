@@ -114,7 +114,7 @@ def _some(rows: Any, most: int) -> np.ndarray:
     """At most so many rows, evenly spread over a few chunks of the files."""
     from askwell.scoring import Search
 
-    some: np.ndarray = rows[Search(None, rows).some(most)]  # type: ignore[arg-type]
+    some: np.ndarray = rows[Search(None, rows).some(most)]
     return some
 
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["demo", "simulate"]
 
-METRICS = ("accuracy", "balanced_accuracy", "log_loss")
+METRICS = {False: ("accuracy", "balanced_accuracy", "log_loss"), True: ("rmse", "mae", "nll")}
+SCORES = {False: "random,margin,epig,auto", True: "random,variance,epig"}  # whether labels are numbers -> by default
 STEPS = "steps"  # in the folder of a simulation: finished steps, to resume from
 
 
@@ -100,35 +101,39 @@ def _names(text: str) -> list[str]:
 )
 @click.option(
     "--model",
-    type=click.Choice(["forest", "linear"]),
-    help="Random forest, or Bayesian logistic regression (for text, embeddings and other wide tables).  [default: "
-    "linear if there are text columns, else forest]",
+    type=click.Choice(["forest", "linear", "gp"]),
+    help="Random forest, Bayesian linear or logistic regression (for text, embeddings and other wide tables), or a "
+    "Gaussian process (two classes, or numbers).  [default: linear if there are text columns, else forest]",
 )
 @click.option(
     "--scores",
-    default="random,margin,epig,auto",
-    show_default=True,
     metavar="NAMES",
-    help="Acquisition functions to compare, separated by commas; see below.",
+    help="Acquisition functions to compare, separated by commas; see below.  "
+    f"[default: {SCORES[False]}; of numbers {SCORES[True]}]",
 )
-@whole_number("--initial", default=2, help="Initial labels per class.")
+@click.option(
+    "--numbers/--classes",
+    default=None,
+    help="Labels are numbers to predict, or classes.  [default: numbers if many different ones]",
+)
+@whole_number("--initial", help="Initial labels per class; of numbers in all.  [default: 2; 10]")
 @whole_number("--budget", default=100, help="Total number of labels, including the initial ones.")
 @whole_number("--size", default=1, help="Batch size: labels per step. Larger is faster and coarser.")
 @whole_number("--seeds", default=5, help="Runs per acquisition function, with different initial labels.")
 @whole_number("--seed", default=0, least=0, help="The first random seed; also used to draw the test set.")
 @click.option(
     "--metric",
-    type=click.Choice(METRICS),
-    default="accuracy",
-    show_default=True,
-    help="Metric of the table, curve and verdict. Changing it needs no new runs.",
+    type=click.Choice([*METRICS[False], *METRICS[True]]),
+    help="Metric of the table, curve and verdict. Changing it needs no new runs.  [default: accuracy; of numbers rmse]",
 )
 @processes
 @engine
 @path_option("--out", metavar="FOLDER", help="Output folder.  [default: DATA's name with -simulation]")
 @delimiter
 @encoding
-def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, scores: str, **options: Any) -> None:
+def simulate(
+    data: Path, out: Path | None, seed: int, seeds: int, metric: str | None, scores: str | None, **options: Any
+) -> None:
     """Replay active learning on labelled DATA: would it have helped?
 
     DATA is a table with known labels: CSV, JSON lines or Parquet. The labels are hidden, then queried one by one with
@@ -143,8 +148,9 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
     again = command()
     with one_message(resume=f"Finished steps are saved in {folder}. To resume: {again}"):
         _checked(folder)
-        names = _names(scores)
-        reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding")
+        if scores is not None:
+            _names(scores)  # before anything is read
+        reading = ("label", "id", "drop", "targets", "test", "test_share", "encoding", "numbers")
         task = labelled(
             data,
             **{name: options[name] for name in reading},
@@ -152,6 +158,12 @@ def simulate(data: Path, out: Path | None, seed: int, seeds: int, metric: str, s
             rng=rng_for(seed, 0, "test rows"),
         )
         click.echo(task.note)
+        names = _names(scores or SCORES[task.numbers])
+        if metric is not None and metric not in METRICS[task.numbers]:
+            raise ValueError(
+                f"--metric must be one of {', '.join(METRICS[task.numbers])}, because the labels are "
+                f"{'numbers' if task.numbers else 'classes'}, but it is {metric}."
+            )
         budget, often = options["budget"], "once" if seeds == 1 else f"{seeds} times"
         click.echo("\n".join(["acquisition functions:", *_meanings(names)]))
         click.echo(
@@ -191,13 +203,14 @@ def _model(name: str | None, task: LabelledTable) -> Any:
     """The model asked for, else the one that a project would have."""
     from askwell.models import model_named
 
-    return model_named(name or ("linear" if task.texts else "forest"), task.x, alike=task.alike)
+    chosen = name or ("linear" if task.texts else "forest")
+    return model_named(chosen, task.x, alike=task.alike, numbers=task.numbers)
 
 
 # ---- what is written -----------------------------------------------------------------------------------------------
 
 
-def _write(result: Any, folder: Path, *, title: str, metric: str, repeat: str, task: LabelledTable) -> None:
+def _write(result: Any, folder: Path, *, title: str, metric: str | None, repeat: str, task: LabelledTable) -> None:
     from askwell.report import html_report, plot_curves
 
     first, *others = (line.strip() for line in task.note.splitlines())

@@ -14,7 +14,7 @@ from askwell.cli.options import one_message, path_argument, plural
 from askwell.report import terminal_curves, terminal_style
 from askwell.session import Progress
 from askwell.session.progress import has_model
-from askwell.simulation.curves import Trace
+from askwell.simulation.curves import Trace, shown_value
 
 __all__ = ["status", "status_text"]
 
@@ -59,8 +59,9 @@ def _standing(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How good the model is, what more labels would bring and what to do, as the last round had it; else None."""
     last: Mapping[str, Any] = next((each for each in reversed(rounds) if not each.get("failed")), {})
     estimate = last.get("estimate")
+    metric = "accuracy" if estimate is None else estimate.get("metric", "accuracy")
     return {
-        "accuracy": None if estimate is None else {name: estimate.get(name) for name in ESTIMATE},
+        metric: None if estimate is None else {name: estimate.get(name) for name in ESTIMATE},
         "forecast": last.get("next50"),
         "advice": last.get("advice"),
     }
@@ -128,7 +129,7 @@ def _work(progress: Progress) -> list[str]:
         lines.append(f"  {person.name or 'unnamed'}: {plural(person.labels, 'label')}{skips}{pace}")
     if len(progress.people) > PEOPLE:
         lines.append(f"  and {len(progress.people) - PEOPLE} more people")
-    if progress.labels:
+    if progress.labels and progress.classes:
         lines.append("  " + ", ".join(f"{name} {count:,}" for name, count in progress.classes.items()))
     if progress.agreement is not None:
         kappa = "" if progress.agreement.kappa is None else f", kappa {progress.agreement.kappa:.2f}"
@@ -152,8 +153,8 @@ def _curve(rounds: Sequence[Mapping[str, Any]], *, colour: bool, plain: bool) ->
         if (each["estimate"]["metric"], each["estimate"]["how"]) == kind
     }
     about = last.get("about") or last["how"]  # as rounds of earlier versions have it
-    interval = f"95% interval {last['low']:.3f} to {last['high']:.3f}"
-    text = _wrapped([f"{last['metric']} {last['value']:.3f} ({interval}) {about}", *_measures(last)])
+    value, low, high = (shown_value(last[name], metric=last["metric"]) for name in ("value", "low", "high"))
+    text = _wrapped([f"{last['metric']} {value} (95% interval {low} to {high}) {about}", *_measures(last)])
     if len(points) < 2:
         return text
     labels = tuple(sorted(points))
@@ -177,7 +178,7 @@ def _last(progress: Progress, good: Sequence[Mapping[str, Any]], training: float
     busy = [] if training is None else [f"Training for {training:.0f} s so far."]
     report = good[-1] if good else {}
     if not has_model(report):
-        two = sum(n > 0 for n in progress.classes.values()) > 1
+        two = not progress.classes or sum(n > 0 for n in progress.classes.values()) > 1
         once = "" if two else " once two classes have labels,"
         where = "" if busy else f": training starts{once} while askwell serve runs or at the next askwell ask"
         return [*busy, f"No model yet{where}. Questions are drawn at random or spread over the pool until then."]

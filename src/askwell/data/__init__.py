@@ -13,7 +13,7 @@ from askwell.data.dataset import BadRows, Dataset, Rows, open_dataset, open_rows
 from askwell.data.display import Items, Kind, LeftOut, ShownImage, ShownItem, ShownRow, ShownText, open_items
 from askwell.data.encoding import Encoded, encoded
 from askwell.data.pool import Pool, as_pool
-from askwell.data.reading import LabelledTable, labelled, read_table
+from askwell.data.reading import LabelledTable, holds_numbers, labelled, read_table
 from askwell.data.table import Table, label_column
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "as_pool",
     "encoded",
+    "holds_numbers",
     "label_column",
     "labelled",
     "open_dataset",

@@ -15,7 +15,18 @@ from askwell.data.encoding import in_one_unit, table_encoding
 from askwell.data.parquet import read_parquet
 from askwell.data.table import Column, Table, joined, label_column, numbers_column, some_rows, texts_column
 
-__all__ = ["LabelledTable", "check_file", "checked_ids", "is_separated", "json_rows", "labelled", "read_table"]
+__all__ = [
+    "LabelledTable",
+    "check_file",
+    "checked_ids",
+    "holds_numbers",
+    "is_separated",
+    "json_rows",
+    "labelled",
+    "read_table",
+]
+
+MOST_FRACTIONS, MOST_WHOLE = 20, 50  # different values that may still be names of classes
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 
@@ -228,6 +239,7 @@ class LabelledTable:
     note: str  # what was read, and how
     texts: tuple[str, ...] = ()  # the inputs that are texts, by their words
     alike: bool = False  # whether they are all there is, in one unit: nothing to standardise
+    numbers: bool = False  # whether the labels are numbers, not classes
 
 
 def labelled(
@@ -242,12 +254,14 @@ def labelled(
     test_share: float | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    numbers: bool | None = None,
 ) -> LabelledTable:
     """The task in a table whose column `label` is known in every row; the other columns, encoded, are the inputs.
 
     A column of texts is encoded by its words, learnt from the rows that can be asked about and the targets. `test` is
     the path of a table to test on, else `test_share` (0.3) of the rows of each class is set aside at random.
     `targets` is the path of a table of inputs like those the model will meet. Both are encoded as the first table is.
+    Labels are classes or `numbers`; where nothing is said, `holds_numbers` says it.
 
     >>> from askwell.seeds import rng_for
     >>> path = getfixture("tmp_path") / "a.csv"
@@ -271,9 +285,12 @@ def labelled(
 
     table = read(path, id=id)
     labels = label_column(table, label)
-    _check_classes(table, label, labels)
+    if numbers is None:
+        numbers = holds_numbers(labels)
+    (_check_numbers if numbers else _check_classes)(table, label, labels)
     ids = list(table.ids if table.ids is not None else table.numbers)
-    held = np.zeros(table.rows, bool) if test else _held_out(labels, 0.3 if test_share is None else test_share, rng)
+    groups = [0] * table.rows if numbers else labels
+    held = np.zeros(table.rows, bool) if test else _held_out(groups, 0.3 if test_share is None else test_share, rng)
     pool, wanted = some_rows(table, np.flatnonzero(~held)), None if targets is None else read(targets)
     learnt_from = [pool] if wanted is None else [pool, wanted]
     inputs = table_encoding(table, learnt_from, drop=[label, *(name for name in drop if name != id)], words=2)
@@ -281,13 +298,18 @@ def labelled(
     if alike:  # parts of one thing, in one unit, as in a project
         in_unit = in_one_unit(np.concatenate([encode(each) for each in learnt_from]))
         encode = lambda other: in_unit(inputs.encode(other))  # noqa: E731
-    note = [f"{table.source}: {table.rows:,} rows. {_class_note(label, labels)}", *inputs.notes]
+    note = [
+        f"{table.source}: {table.rows:,} rows. {(_number_note if numbers else _class_note)(label, labels)}",
+        *inputs.notes,
+    ]
     if test is None:
         held_out = encode(some_rows(table, np.flatnonzero(held))), [labels[row] for row in np.flatnonzero(held)]
         note.append(f"test set: {held.sum():,} rows, set aside at random; {(~held).sum():,} rows can be asked about")
     else:
         other = read(test)
         labels, theirs = _alike((table, labels), (other, label_column(other, label)), label)
+        if numbers:
+            _check_numbers(other, label, theirs)
         held_out = encode(other), theirs
         note.append(f"test set: the {other.rows:,} rows of {other.source}")
     target_inputs = None
@@ -306,7 +328,21 @@ def labelled(
         "\n  ".join(note),
         inputs.texts,
         alike,
+        numbers,
     )
+
+
+def holds_numbers(labels: Sequence[Any]) -> bool:
+    """Whether labels look like numbers to predict and not like classes: more than 20 different ones with fractions,
+    or more than 50 different whole ones.
+
+    >>> holds_numbers([0.5 * i for i in range(50)]), holds_numbers([*range(10)] * 10), holds_numbers(["a", 0.5])
+    (True, False, False)
+    """
+    if not all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels):
+        return False
+    whole = all(float(label).is_integer() for label in labels)
+    return len({*labels}) > (MOST_WHOLE if whole else MOST_FRACTIONS)
 
 
 def _alike(a: tuple[Table, list[Any]], b: tuple[Table, list[Any]], name: str) -> tuple[list[Any], list[Any]]:
@@ -332,10 +368,25 @@ def _check_classes(table: Table, name: str, labels: list[Any]) -> None:
         )
     if c > n / 2 or (c > 20 and any(isinstance(label, float) for label in labels)):
         raise ValueError(
-            f"the label column {name!r} of {table.source} holds {c} different values in {n} rows. Is it a number to be "
-            "predicted (regression), an id or a text? A simulation needs classes: choose another column, or cut the "
-            "numbers into a few ranges."
+            f"the label column {name!r} of {table.source} holds {c} different values in {n} rows. Is it an id or a "
+            "text? Classes occur more often: choose another column. If it is a number to predict, say so (--numbers)."
         )
+
+
+def _check_numbers(table: Table, name: str, labels: list[Any]) -> None:
+    """Labels are finite numbers, of several values."""
+    other = next((label for label in labels if isinstance(label, str | bool) or not np.isfinite(label)), None)
+    if other is not None:
+        raise ValueError(f"the label column {name!r} of {table.source} must hold numbers, but one is {other!r}.")
+    if len({*labels}) < 2:
+        raise ValueError(f"the label column {name!r} of {table.source} holds {labels[0]!r} in every row.")
+
+
+def _number_note(name: str, labels: list[Any]) -> str:
+    return (
+        f"Labels: {name}, numbers from {min(labels):.6g} to {max(labels):.6g}, mean {np.mean(labels):.4g}, standard "
+        f"deviation {np.std(labels):.4g}."
+    )
 
 
 def _class_note(name: str, labels: list[Any]) -> str:

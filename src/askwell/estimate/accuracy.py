@@ -73,12 +73,15 @@ class Estimate:
             "targets": f"on the targets, from {self.labels} questions drawn from them at random",
             "nearest": f"on the targets, from {self.labels} questions about the pool items nearest to random targets",
             "pool": f"on inputs like the pool, from {self.labels} questions drawn from it at random",
-            "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually a "
-            "lower bound",
+            "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually "
+            f"{'an upper' if self.metric == 'rmse' else 'a lower'} bound",
         }[self.of]
 
     def __str__(self) -> str:
-        return f"accuracy {self.value:.2f} (95% interval {self.low:.2f} to {self.high:.2f}) {self.about}"
+        value, low, high = (
+            f"{each:.2f}" if self.metric == "accuracy" else f"{each:.4g}" for each in (self.value, self.low, self.high)
+        )
+        return f"{self.metric} {value} (95% interval {low} to {high}) {self.about}"
 
 
 def estimate(strategy: Strategy, labels: Mapping[int, Any], *, skipped: Collection[int] = ()) -> Estimate | None:

@@ -11,9 +11,11 @@ import warnings
 
 import numpy as np
 
-from askwell.arrays import Array, check_probs, normalised_weights, shares, spans
+from askwell.arrays import Array, check_probs, normalised_weights, shares, spans, to_numpy
+from askwell.information import moments
 from askwell.information.bounds import forms, target_gram
 from askwell.information.categorical import epig, like, pool_and_targets
+from askwell.information.moments import Moments
 
 __all__ = ["epig_corrected", "epig_error", "epig_quadratic", "signal"]
 
@@ -123,17 +125,23 @@ def signal(
     >>> round(signal(votes, votes, rotations=1, warn=False), 1)  # rotated by half: as dependent as before
     1.0
     """
-    xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
+    numbers = isinstance(probs, Moments)
+    if not numbers:
+        xp, probs, target_probs = pool_and_targets(probs, target_probs, log)
     k = _several_draws(probs.shape[1])
     if probs.shape[0] == 0:
         raise ValueError(f"probs must have at least one candidate to judge by, but its shape is {tuple(probs.shape)}.")
     probs = probs[:: max(1, -(-probs.shape[0] // candidates))]
     scores, *nulls = (
-        epig(probs, xp.roll(target_probs, shift, axis=1), weights=weights, log=log)
+        to_numpy(
+            moments.epig(probs, target_probs.rolled(shift), weights=weights)
+            if numbers
+            else epig(probs, xp.roll(target_probs, shift, axis=1), weights=weights, log=log)
+        )
         for shift in (0, *_shifts(k, rotations))
     )
-    found, chance = float(xp.mean(scores)), sum(float(xp.mean(null)) for null in nulls) / len(nulls)
-    if probs.shape[0] > 1 and found > 0 and float(xp.max(scores) - xp.min(scores)) <= SAME * float(xp.max(scores)):
+    found, chance = float(scores.mean()), sum(float(null.mean()) for null in nulls) / len(nulls)
+    if probs.shape[0] > 1 and found > 0 and float(scores.max() - scores.min()) <= SAME * float(scores.max()):
         if warn:
             warnings.warn(_equal(found), stacklevel=2)
         return 1.0

@@ -8,8 +8,8 @@ posterior, `inputs` what may come in. Each kind of model has its file, and what 
 
     forest       askwell's own trees (trees, tree_kernels)     linear    logistic regression (tempered, linear_kernels)
     scikit_learn forests and bags, as the user set them up     gp        Gaussian processes (gp_inference)
-    regression   numbers instead of classes                    dropout   networks (masks, passes, tensors, training)
-    ensemble     any list of classifiers
+    regression   forests and bags for numbers                  dropout   networks (masks, passes, tensors, training)
+    bayes        Bayesian linear regression                    ensemble  any list of classifiers
 
 Which model an estimator or a name stands for is decided here.
 """
@@ -31,10 +31,11 @@ __all__ = ["MODELS", "Model", "Posterior", "as_model", "model_named"]
 def as_model(estimator: Any, *, draws: int | None = None) -> Model:
     """The estimator as a `Model`: what it takes to give a posterior with fixed draws.
 
-    Takes scikit-learn's forests and bags, pipelines that end in one, torch modules with dropout, and any `Model`; of
-    other packages LightGBM and XGBoost as random forests and CatBoost with `posterior_sampling=True`. What is given is
-    a template: it is copied, never fitted itself, and what it has learnt before does not count. A forest is taken with
-    the trees it has. For EPIG 100 are few (`askwell.models.forest` says why, `askwell.signal` how few).
+    Takes scikit-learn's forests and bags, of classifiers or regressors, pipelines that end in one, torch modules with
+    dropout, and any `Model`; of other packages LightGBM and XGBoost as random forests and CatBoost with
+    `posterior_sampling=True`. What is given is a template: it is copied, never fitted itself, and what it has learnt
+    before does not count. A forest is taken with the trees it has. For EPIG 100 are few (`askwell.models.forest` says
+    why, `askwell.signal` how few).
 
     `draws` is how many draws the posterior is to have: of a forest or bag the members, of a net the sets of masks. Any
     other classifier with `predict_proba`, and any other regressor, is fitted that often, each time to a bootstrap
@@ -65,10 +66,11 @@ def as_model(estimator: Any, *, draws: int | None = None) -> Model:
 
 
 def _of_estimator(estimator: Any, draws: int | None) -> Model:
-    """A model of a scikit-learn style classifier."""
+    """A model of a scikit-learn style classifier or regressor."""
     from askwell.models.boosting import BoosterModel, has_own_draws
     from askwell.models.scikit_learn import (
         ForestModel,
+        is_regressor,
         is_single_classifier,
         is_single_regressor,
         regressors,
@@ -77,10 +79,13 @@ def _of_estimator(estimator: Any, draws: int | None) -> Model:
 
     if has_own_draws(estimator):
         return BoosterModel(estimator, draws=draws)
-    if draws is not None and is_single_regressor(estimator):
+    if is_regressor(estimator):
         from askwell.models.regression import RegressionModel
 
-        return cast(Model, RegressionModel(regressors(estimator, draws)))
+        if draws is None:
+            return RegressionModel(estimator)
+        several = regressors if is_single_regressor(estimator) else with_members
+        return RegressionModel(several(estimator, draws))
     if draws is None:
         return ForestModel(estimator)
     if not is_single_classifier(estimator):
@@ -102,33 +107,42 @@ def _with_draws(model: Any, draws: int) -> Model:
 # ---- by name ---------------------------------------------------------------------------------------------------------
 
 
-def _forest(x: np.ndarray, alike: bool) -> Model:
+def _forest(x: np.ndarray, alike: bool, numbers: bool) -> Model:
     from askwell.models.forest import forest
+    from askwell.models.regression import RandomForestRegression
 
-    return forest()
+    return RandomForestRegression() if numbers else forest()
 
 
-def _linear(x: np.ndarray, alike: bool) -> Model:
+def _linear(x: np.ndarray, alike: bool, numbers: bool) -> Model:
+    from askwell.models.bayes import BayesianLinearRegression
     from askwell.models.linear import LinearModel
+
+    if numbers:
+        return BayesianLinearRegression(standardise=False) if alike else BayesianLinearRegression(reference=x)
 
     return LinearModel(standardise=False) if alike else LinearModel(reference=x)
 
 
-def _gp(x: np.ndarray, alike: bool) -> Model:
-    from askwell.models.gp import GPClassifier, Kernel
+def _gp(x: np.ndarray, alike: bool, numbers: bool) -> Model:
+    from askwell.models.gp import GPClassifier, GPRegressor, Kernel
 
     spread = np.ones(x.shape[1]) if alike else x.std(axis=0, dtype=np.float64)
     lengths = np.where(spread > 0, spread, 1.0) * np.sqrt(x.shape[1])
+    if numbers:
+        return GPRegressor(Kernel(length=tuple(lengths.tolist())), learn=True, normalise=True)
     return GPClassifier(Kernel(scale=10.0, length=tuple(lengths.tolist())), learn=True)
 
 
-MODELS: Mapping[str, Callable[[np.ndarray, bool], Model]] = MappingProxyType(
+MODELS: Mapping[str, Callable[[np.ndarray, bool, bool], Model]] = MappingProxyType(
     {"forest": _forest, "linear": _linear, "gp": _gp}
 )
 
 
-def model_named(name: str, x: Any, *, alike: bool = False) -> Model:
+def model_named(name: str, x: Any, *, alike: bool = False, numbers: bool = False) -> Model:
     """The model of that name for inputs like `x [n, d]`, a pool or a part of it: the same through every door.
+
+    It predicts classes, or `numbers`: then it is askwell's regression forest, Bayesian linear regression, or a GP.
 
     Sizes are those of the models themselves: 500 trees, 500 draws. With fewer, EPIG's bias, (c-1)²/2k nats for votes,
     hides which questions are better (docs/models.md).
@@ -140,4 +154,4 @@ def model_named(name: str, x: Any, *, alike: bool = False) -> Model:
     """
     if name not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, but it is {name!r}.")
-    return MODELS[name](np.asarray(x), alike)
+    return MODELS[name](np.asarray(x), alike, numbers)

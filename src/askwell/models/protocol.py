@@ -14,21 +14,25 @@ import numpy as np
 
 from askwell.arrays import Array, plain, to_numpy
 from askwell.information.categorical import vote_shares
+from askwell.information.moments import as_moments, variance
 from askwell.information.votes import Votes
 
 __all__ = [
     "FastPosterior",
     "Model",
+    "NumericPosterior",
     "Posterior",
     "Shortcuts",
     "beliefs",
-    "check_classifies",
     "check_labels",
     "check_rng",
+    "checked_number",
     "class_codes",
     "fit_model",
+    "label_moments",
     "mean_predict",
     "predicted",
+    "predicts_numbers",
     "shortcuts",
     "spread",
     "takes",
@@ -45,6 +49,18 @@ class Posterior(Protocol):
 
     def predict(self, x: Any) -> Array:
         """Class probabilities `[n, k, c]` of n inputs under the k draws, the same draws in every call."""
+
+
+class NumericPosterior(Protocol):
+    """What is believed of numbers after some labels: what a `Model` with `regression = True` gives.
+
+    A posterior that is one joint Gaussian may also have `latent(x)` (mean and variance `[n]` of the value without
+    noise), `covariance(x, x2)` `[n, m]` of it, `noise_variance`, and `epig` as in `FastPosterior`: then scores and
+    predictions are exact, without draws.
+    """
+
+    def predict(self, x: Any) -> tuple[Array, Array]:
+        """Means and variances `[n, k]` of the label of n inputs under the k draws, the same draws in every call."""
 
 
 class FastPosterior(Posterior, Protocol):
@@ -96,9 +112,9 @@ def shortcuts(posterior: Any) -> Shortcuts:
 
 @runtime_checkable
 class Model(Protocol):
-    """What can learn from labels."""
+    """What can learn from labels: classes, or numbers where it has `regression = True`."""
 
-    def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> Posterior:
+    def fit(self, x: Any, y: Any, *, rng: np.random.Generator) -> Posterior | NumericPosterior:
         """The posterior given labelled inputs; the same rng gives the same posterior.
 
         A model may also take `classes=`, the labels that can occur, to give those without an example a column of its
@@ -114,38 +130,35 @@ def fit_model(
     rng: np.random.Generator,
     classes: Sequence[Any] | None = None,
     declared: bool = True,
-) -> Posterior:
+) -> Any:
     """`model.fit`, with a column for each of the classes whether or not the model knows of them.
 
     With `declared=False` the classes are merely those of y, in order: others may come.
     """
-    if classes is None:
+    if classes is None or predicts_numbers(model):
         return model.fit(x, y, rng=rng)
     if declared and takes(model.fit, "classes"):
         return model.fit(x, y, rng=rng, classes=classes)  # type: ignore[call-arg]
-    posterior = model.fit(x, y, rng=rng)
+    posterior: Any = model.fit(x, y, rng=rng)
     return posterior if list(posterior.classes) == list(classes) else _Spread(posterior, tuple(classes))
 
 
-def predicted(posterior: Posterior, x: Any) -> np.ndarray:
-    """`posterior.predict(x)` as a NumPy array; a tensor is taken off its graph and its device."""
-    return to_numpy(posterior.predict(x))
+def predicts_numbers(model: Any) -> bool:
+    """Whether labels are numbers to this model, not classes: it says so by `regression = True`."""
+    return bool(getattr(model, "regression", False))
 
 
-def beliefs(posterior: Posterior, x: Any) -> np.ndarray | Votes:
+def predicted(posterior: Any, x: Any) -> Any:
+    """`posterior.predict(x)`: an array `[n, k, c]`, or of numbers `Moments`; no tensor, but what it holds."""
+    found = posterior.predict(x)
+    return as_moments(found) if isinstance(found, tuple) else to_numpy(found)
+
+
+def beliefs(posterior: Any, x: Any) -> Any:
     """`predicted`, or the same as `Votes` where the posterior has `predict_votes(x)` and its draws are sure."""
     fast = shortcuts(posterior).predict_votes
     votes = None if fast is None else fast(x)
     return predicted(posterior, x) if votes is None else votes
-
-
-def check_classifies(model: Any) -> None:
-    """Refuse a regression model where labels are classes."""
-    if getattr(model, "regression", False):
-        raise ValueError(
-            f"model must predict classes, but {type(model).__name__} predicts numbers, which Learner and simulate do "
-            "not ask for yet. Its posterior can be scored by hand: docs/models.md shows how."
-        )
 
 
 def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
@@ -155,6 +168,15 @@ def mean_predict(posterior: Posterior, x: Any) -> np.ndarray:
         return vote_shares(belief).astype(np.float32)
     mean: np.ndarray = belief.mean(axis=1)
     return mean
+
+
+def label_moments(posterior: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance `[n]` of the labels, numbers: in closed form where the posterior is a joint Gaussian."""
+    if hasattr(posterior, "latent"):
+        mean, latent = posterior.latent(x)
+        return mean, latent + posterior.noise_variance
+    moments = predicted(posterior, x)
+    return moments.mean, variance(moments)
 
 
 def takes(function: Callable[..., Any], name: str) -> bool:
@@ -203,7 +225,7 @@ def check_labels(labels: Sequence[Any], *, like: Sequence[Any] = (), name: str =
 
     >>> check_labels([0.5, 1.0])
     Traceback (most recent call last):
-    ValueError: y must hold classes, but one is 0.5, a fraction. For numbers to predict there is ...
+    ValueError: y must hold classes, but one is 0.5, a fraction. To predict numbers, take a regressor ...
     >>> check_labels([1], like=[True, False])
     Traceback (most recent call last):
     ValueError: y must hold labels of one kind, but 1 is a number and True is a truth value, ...
@@ -212,8 +234,8 @@ def check_labels(labels: Sequence[Any], *, like: Sequence[Any] = (), name: str =
     for label in (*like, *labels):
         if isinstance(label, float) and not label.is_integer():
             raise ValueError(
-                f"{name} must hold classes, but one is {label!r}, a fraction. For numbers to predict there is "
-                "askwell.models.regression.RegressionModel; if these are names of classes, make them text."
+                f"{name} must hold classes, but one is {label!r}, a fraction. To predict numbers, take a regressor for "
+                "a model, such as RandomForestRegressor(500); if these are names of classes, make them text."
             )
         if isinstance(label, int | float):
             first.setdefault(isinstance(label, bool), label)
@@ -223,6 +245,21 @@ def check_labels(labels: Sequence[Any], *, like: Sequence[Any] = (), name: str =
             f"{name} must hold labels of one kind, but {number!r} is a number and {truth!r} is a truth value, and "
             "to Python True is 1. Make all of them one or the other."
         )
+
+
+def checked_number(label: Any, *, name: str = "y") -> float:
+    """A label that is a number, finite; anything else is refused.
+
+    >>> checked_number(float("nan"))
+    Traceback (most recent call last):
+    ValueError: y must hold finite numbers, because the model predicts numbers, but one is nan. ...
+    """
+    if isinstance(label, bool) or not isinstance(label, int | float) or not abs(label) < float("inf"):
+        raise ValueError(
+            f"{name} must hold finite numbers, because the model predicts numbers, but one is {label!r}. Leave "
+            "unlabelled examples out; for classes take a classifier."
+        )
+    return float(label)
 
 
 def _is_missing(label: Any) -> bool:

@@ -42,6 +42,7 @@ __all__ = [
     "check_can",
     "grown_trees",
     "is_booster",
+    "is_regressor",
     "is_single_classifier",
     "is_single_regressor",
     "last_step",
@@ -175,7 +176,8 @@ def check_bag(estimator: Any, *, of: Literal["classifiers", "regressors"]) -> No
         )
     elif of == "regressors":
         words = (
-            f"{name} is none. Try askwell.as_model({name}(...), draws=50), or RegressionPosterior.of(a list of fits)."
+            f"{name} is none. Try askwell.as_model({name}(...), draws=50), which fits 50 copies to bootstrap samples "
+            "of the labels, or RegressionPosterior.of(a list of fits)."
         )
     else:
         words = f"{name} is none. {_ways_to_draws(estimator, last)}"
@@ -208,11 +210,16 @@ def _ways_to_draws(estimator: Any, last: Any) -> str:
 
 
 def _kind(estimator: Any) -> str:
-    from sklearn.base import is_classifier, is_regressor
+    from sklearn import base
 
     if not hasattr(estimator, "get_params"):  # "passthrough", or no estimator at all
         return "neither"
-    return "classifier" if is_classifier(estimator) else "regressor" if is_regressor(estimator) else "neither"
+    return "classifier" if base.is_classifier(estimator) else "regressor" if base.is_regressor(estimator) else "neither"
+
+
+def is_regressor(estimator: Any) -> bool:
+    """Whether it predicts numbers; a pipeline whether its last step does."""
+    return not isinstance(estimator, type) and _kind(last_step(estimator)[1]) == "regressor"
 
 
 def is_single_classifier(estimator: Any) -> bool:
@@ -231,10 +238,17 @@ def _is_single(estimator: Any, kind: str) -> bool:
 
 
 def with_members(estimator: Any, draws: int) -> Any:
-    """A copy of a forest, a bag or a pipeline that ends in one, with so many members; what is none is refused."""
-    from sklearn.base import clone
+    """A copy of a forest, a bag or a pipeline that ends in one, with so many members.
 
-    check_bag(estimator, of="classifiers")
+    A single classifier is refused, of a single regressor a bag is made.
+    """
+    from sklearn.base import clone
+    from sklearn.ensemble import BaggingRegressor
+
+    _, last = last_step(estimator)
+    if _kind(last) == "regressor" and not hasattr(type(last), "estimators_samples_"):
+        return BaggingRegressor(estimator, draws)
+    check_bag(estimator, of="regressors" if _kind(last) == "regressor" else "classifiers")
     name = f"{estimator.steps[-1][0]}__n_estimators" if is_pipeline(estimator) else "n_estimators"
     return clone(estimator).set_params(**{name: draws})
 

@@ -29,7 +29,7 @@ from askwell.data.table import cell_text, listed
 from askwell.project.project import Project
 from askwell.session import Rules
 from askwell.session.events import ItemSkipped, LabelAdded, text_of
-from askwell.session.rules import Revision, most_frequent
+from askwell.session.rules import Revision, consensus
 from askwell.session.state import State
 from askwell.store.records import Record, contents
 
@@ -173,7 +173,7 @@ def _records(project: Project) -> list[Record]:
 def _consensus(state: State) -> Iterator[dict[str, Any]]:
     for item in state.answered():
         if votes := state.votes(item):
-            label, share = most_frequent(votes.values())
+            label, share = consensus(votes.values(), state.rules)
             yield {"id": item, "label": label, "labels": len(votes), "agreement": share}
 
 
@@ -302,6 +302,8 @@ def _id_text(project: Project, number: Any) -> str:
 
 def _label(rules: Rules, value: Any) -> Any:
     """The label by its class's present name. Classes are texts: 1 is "1" where there is a class of that name."""
+    if rules.label_range is not None:
+        return rules.checked(value)
     label = rules.named(value)
     if rules.classes and label not in rules.classes and isinstance(value, int | float):
         label = rules.named(cell_text(value))

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from askwell.checks import write_file
-from askwell.data import Items, Table, open_items
+from askwell.data import Items, Table, holds_numbers, open_items
 from askwell.data.encoding import is_prose
 from askwell.data.files import is_url
 from askwell.data.reading import read_table
 from askwell.data.table import is_missing
 from askwell.models import as_model
+from askwell.models.protocol import predicts_numbers
 from askwell.project.features import EMBEDDINGS
 from askwell.project.project import CACHE, Project
 from askwell.project.settings import FILE, Settings, settings_text
 from askwell.session.events import Event, LabelAdded, RulesChanged, event_of, text_of
+from askwell.session.rules import Rules
 from askwell.session.session import Session
 from askwell.session.state import State
 
@@ -187,7 +189,11 @@ def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **g
         template = Path(_path_from(given["template"], home))
         outside = template.is_absolute() or ".." in template.parts
         given["template"] = template.name if outside else template.as_posix()  # a copy: see `_bring_template`
-    if classes is None:
+    if given.get("numbers") is None and classes is None and given.get("label"):
+        given["numbers"] = _holds_numbers(items, given["label"])
+    if given.get("numbers"):
+        classes = classes or ()
+    elif classes is None:
         classes = _classes_of(items, given.get("label"))
     if items.kind != "table":
         given["show"] = items.shown  # the column that was found
@@ -218,11 +224,19 @@ def _classes_of(items: Items, label: str | None) -> tuple[str, ...]:
         )
     if len(labels) > MOST_NUMBERS and any(_is_fraction(text) for text in labels):
         raise ValueError(
-            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. Is "
-            "it a number to be predicted (regression)? A project needs classes: choose another column, cut the numbers "
-            "into a few ranges, or name the classes if these are some."
+            f"the label column {label!r} of {items.source} holds {len(labels)} different numbers, with fractions. If "
+            "it is a number to predict, say so (--numbers); else choose another column, cut the numbers into a few "
+            "ranges, or name the classes if these are some."
         )
     return tuple(labels)
+
+
+def _holds_numbers(items: Items, label: str) -> bool:
+    """Whether the label column looks like numbers to predict, as `askwell simulate` has it."""
+    try:
+        return holds_numbers([float(text) for text in _initial_labels(items, label).values()])
+    except ValueError:
+        return False
 
 
 def _is_fraction(text: str) -> bool:
@@ -312,7 +326,10 @@ def _check_things(project: Project) -> None:
     project.costs()
     as_model(project.model())
     project.template()
-    if project.settings.model == "gp" and len(project.settings.classes) != 2:
+    if predicts_numbers(as_model(project.model())) != project.settings.numbers:
+        kind, other = ("numbers", "classes") if project.settings.numbers else ("classes", "numbers")
+        raise ValueError(f"model must predict {kind}, because the labels are {kind}, but it predicts {other}.")
+    if project.settings.model == "gp" and len(project.settings.classes) != 2 and not project.settings.numbers:
         raise ValueError(f"model gp is for two classes, but there are {len(project.settings.classes)}. Try forest.")
 
 
@@ -330,12 +347,18 @@ def _begin(project: Project) -> None:
         "lease_seconds": wanted.lease_seconds,
         "budget": wanted.budget,
         "renamed": {},
-    }
+    } | ({"label_range": list(wanted.label_range or (None, None))} if wanted.numbers else {})
     events: list[Event] = [RulesChanged(rules)]
     if wanted.label is not None:
         for item, label in _initial_labels(project.items, wanted.label).items():
+            table, row = project.items.table, project.items.position(item)
+            if wanted.numbers:
+                try:
+                    events.append(LabelAdded(text_of(item), Rules().after(rules).checked(label)))
+                except ValueError as error:
+                    raise ValueError(f"{table.place(row) if table else item}: {error}") from None
+                continue
             if label not in wanted.classes:
-                table, row = project.items.table, project.items.position(item)
                 raise ValueError(
                     f"{table.place(row) if table else item}: the label column {wanted.label!r} holds {label!r}, which "
                     f"is none of the classes {', '.join(wanted.classes)}."
@@ -380,7 +403,8 @@ def project_note(project: Project) -> str:
     pool, _ = project.features()
     first, *more = project.features_note.splitlines()
     lines += [f"features: {pool.shape[1]} dimensions; {first}", *(f"  {line}" for line in more)]
-    lines.append(f"classes: {', '.join(wanted.classes)}")
+    ends = "" if wanted.label_range is None else f" from {wanted.label_range[0]:g} to {wanted.label_range[1]:g}"
+    lines.append(f"labels: numbers{ends}" if wanted.numbers else f"classes: {', '.join(wanted.classes)}")
     known = 0 if wanted.label is None else len(_initial_labels(items, wanted.label))
     if wanted.label is not None:
         lines.append(f"initial labels: {known:,}, from the column {wanted.label}")

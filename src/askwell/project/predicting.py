@@ -13,7 +13,7 @@ from askwell.arrays import spans
 from askwell.data import Dataset, Items, LeftOut, Table, open_items
 from askwell.data.files import is_pattern
 from askwell.data.table import some_rows
-from askwell.models.protocol import mean_predict
+from askwell.models.protocol import label_moments, mean_predict, predicted
 from askwell.progress import counted
 from askwell.project.exchange import Format, format_of, table_bytes, write_output
 from askwell.project.features import EMBEDDINGS, Features
@@ -39,16 +39,25 @@ class Predictions:
     """
 
     ids: tuple[str, ...]
-    classes: tuple[Any, ...]
-    probs: np.ndarray  # [n, c]
+    classes: tuple[Any, ...]  # none where labels are numbers
+    probs: np.ndarray  # [n, c]; of numbers mean and standard deviation [n, 2]
     left_out: tuple[LeftOut, ...] = ()  # rows of the input that have nothing to predict from
 
     def best(self) -> list[Any]:
-        """The most probable class of each; of equally probable ones the first."""
+        """The most probable class of each, of equally probable ones the first; of numbers the mean."""
+        if not self.classes:
+            return [float(mean) for mean in self.probs[:, 0]]
         return [self.classes[column] for column in self.probs.argmax(axis=1)]
 
     def rows(self, *, all_classes: bool = False) -> Iterator[dict[str, Any]]:
-        """id, class, probability; with `all_classes` also `p_` and a class for the probability of each."""
+        """id, class, probability; with `all_classes` also `p_` and a class for the probability of each.
+
+        Of numbers id, mean, std.
+        """
+        if not self.classes:
+            for item, (mean, std) in zip(self.ids, self.probs.tolist(), strict=True):
+                yield {"id": item, "mean": float(f"{mean:.8g}"), "std": float(f"{std:.4g}")}
+            return
         names = [f"p_{label}" for label in self.classes]
         for item, label, probs in zip(self.ids, self.best(), self.probs, strict=True):
             shares = [round(float(share), 6) for share in probs]
@@ -58,6 +67,7 @@ class Predictions:
     def data(self, format: str, *, all_classes: bool = False, safe: bool = True) -> bytes:
         """The rows as a file: csv, jsonl or parquet. `safe` is that of `csv_bytes`."""
         names = ["id", "class", "probability", *(f"p_{label}" for label in self.classes if all_classes)]
+        names = names if self.classes else ["id", "mean", "std"]
         return table_bytes(format, names, [*self.rows(all_classes=all_classes)], safe=safe)
 
     def write(
@@ -93,11 +103,19 @@ def predict_items(project: Project, source: Items | str, *, embeddings: str | Pa
     probs = []
     with counted(len(items), label="predicting", unit="items") as done:
         for part in parts:
-            draws = max(1, np.asarray(posterior.predict(part[:1])).size)  # k times c
+            draws = max(1, np.asarray(predicted(posterior, part[:1])).size)  # k times c
             for span in spans(len(part), max(1, AT_ONCE // draws)):
-                probs.append(np.asarray(mean_predict(posterior, part[span]), np.float64))
+                probs.append(_believed(posterior, part[span]))
                 done(len(probs[-1]))
-    return Predictions(items.ids, tuple(posterior.classes), np.concatenate(probs), items.left_out)
+    return Predictions(items.ids, tuple(getattr(posterior, "classes", ())), np.concatenate(probs), items.left_out)
+
+
+def _believed(posterior: Any, x: Any) -> np.ndarray:
+    """p(y|x) `[n, c]`; of numbers mean and standard deviation `[n, 2]`."""
+    if hasattr(posterior, "classes"):
+        return np.asarray(mean_predict(posterior, x), np.float64)
+    mean, variance = label_moments(posterior, x)
+    return np.stack([mean, np.sqrt(variance)], axis=1)
 
 
 def _encoded(features: Features, items: Items, embeddings: str | Path | None) -> Iterator[np.ndarray]:

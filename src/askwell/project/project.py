@@ -145,7 +145,8 @@ class Project:
         if name not in MODELS:
             return _called(name, self.folder)
         x, _ = self.features()
-        return model_named(name, x.some(LIKE) if isinstance(x, Rows) else x, alike=self._features.alike)
+        some = x.some(LIKE) if isinstance(x, Rows) else x
+        return model_named(name, some, alike=self._features.alike, numbers=self.settings.numbers)
 
     def template(self) -> str | None:
         """The Jinja template that draws an item; from the project's folder only, since the page shows what it says."""

@@ -20,13 +20,15 @@ from askwell.acquire import Round, Strategy, is_start, usual_evaluation
 from askwell.acquisition import Weighted
 from askwell.data.pool import as_pool
 from askwell.data.table import listed
+from askwell.estimate import rmse
 from askwell.estimate.accuracy import Estimate, estimate
 from askwell.estimate.label_issues import LabelIssue, label_issues
 from askwell.estimate.stopping import DOUBTED, RULE, Advice, Outlook, labels_needed, outlook
+from askwell.information import moments
 from askwell.information.categorical import pairwise_epig
 from askwell.information.draws import epig_corrected, epig_error
 from askwell.models import as_model
-from askwell.models.protocol import Posterior, predicted, shortcuts
+from askwell.models.protocol import predicted, shortcuts
 from askwell.project.features import is_file
 from askwell.project.project import Project
 from askwell.project.settings import FILE
@@ -122,15 +124,17 @@ def plan_round(
     head = first[:ahead]  # while a class has not been seen, what the model would ask comes behind
     taken = {each.position for each in head}
     behind = [each for each in _explained(latest, ranked) if each.position not in taken]
-    found = estimate(strategy, labels, skipped=skipped)
+    found = (rmse.rmse if strategy.numbers else estimate)(strategy, labels, skipped=skipped)
     return Plan(
         mixed([*head, *behind]),
         latest.sample.x,
         found,
         *_gain(latest, labels, [each.position for each in ranked[:size]]),
         _signal(latest),
-        outlook(latest, labels, estimate=found, agreement=agreement),
-        tuple(label_issues(strategy, labels, votes=votes, reviewed=reviewed)),
+        Outlook(None, None, rmse.advice(latest, labels))
+        if strategy.numbers
+        else outlook(latest, labels, estimate=found, agreement=agreement),
+        () if strategy.numbers else tuple(label_issues(strategy, labels, votes=votes, reviewed=reviewed)),
     )
 
 
@@ -155,7 +159,10 @@ def _explained(latest: Round, ranked: list[Ranked]) -> list[Ranked]:
         return ranked
     costs = latest.score.class_weights if isinstance(latest.score, Weighted) else None
     probs, target_probs = latest.search.predict(few), latest.search.target_probs
-    pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)  # [n, m]
+    if isinstance(probs, moments.Moments):
+        pairs = moments.pairwise_epig(probs, target_probs)  # [n, m]
+    else:
+        pairs = np.asarray(pairwise_epig(probs, target_probs, class_weights=costs), np.float64)
     best = np.argsort(-pairs, axis=1, kind="stable")[:, :INFORMED]
     return [
         replace(each, informs=tuple((int(j), float(row[j])) for j in order))
@@ -181,6 +188,9 @@ def _gain(latest: Round, labels: Mapping[int, Any], batch: list[int]) -> tuple[f
     probs, target_probs = predicted(other, x), predicted(other, search.targets)
     if probs.shape[1] < 2:
         return None, None
+    if isinstance(probs, moments.Moments):
+        chance = moments.epig(probs, target_probs.rolled(probs.shape[1] // 2), weights=search.weights)
+        return float(np.mean(moments.epig(probs, target_probs, weights=search.weights) - chance)), None
     gain = np.mean(epig_corrected(probs, target_probs, weights=search.weights))
     # The questions share the draws, so their errors do not average out.
     return float(gain), float(np.mean(epig_error(probs, target_probs, weights=search.weights)))
@@ -188,7 +198,7 @@ def _gain(latest: Round, labels: Mapping[int, Any], batch: list[int]) -> tuple[f
 
 def _signal(latest: Round) -> float | None:
     search = latest.search
-    if len(search) == 0 or shortcuts(search.posterior).epig or np.asarray(search.target_probs).shape[1] < 2:
+    if len(search) == 0 or shortcuts(search.posterior).epig or search.target_probs.shape[1] < 2:
         return None
     ratio = latest.signal()
     return ratio if np.isfinite(ratio) else None
@@ -226,25 +236,28 @@ def train_round(project: Project, *, engine: Any = None) -> None:
     session.put_round(report, queue=queue)
 
 
-def learned_posterior(project: Project) -> Posterior:
+def learned_posterior(project: Project) -> Any:
     """What the project's model believes after the labels there are: as in a round, without its plan and its record."""
     labels, classes = _lesson(project)
     if len(seen := {*labels.values()}) < 2:
         have = f"all {len(labels):,} labels are {min(seen)!r}" if seen else "there is no label"
-        raise ValueError(f"there is no model yet: it needs labels of two classes, and {have}. Label more first.")
+        wanted = "two different labels" if project.settings.numbers else "labels of two classes"
+        raise ValueError(f"there is no model yet: it needs {wanted}, and {have}. Label more first.")
     strategy = _strategy(project, classes)
     return strategy.fit(labels, strategy.rng("fit", labels))
 
 
-def _lesson(project: Project) -> tuple[dict[int, Any], list[Any]]:
-    """(labels by position, the classes)."""
+def _lesson(project: Project) -> tuple[dict[int, Any], list[Any] | None]:
+    """(labels by position, the classes; None where labels are numbers)."""
     settings, items, session = project.settings, project.items, project.session()
     labels = {items.position(item): each.label for item, each in session.labels().items()}
+    if settings.numbers:
+        return labels, None
     named = session.rules.classes or settings.classes
     return labels, [*named, *sorted({*labels.values()} - {*named}, key=str)]
 
 
-def _strategy(project: Project, classes: Sequence[Any], *, engine: Any = None) -> Strategy:
+def _strategy(project: Project, classes: Sequence[Any] | None, *, engine: Any = None) -> Strategy:
     """How the project chooses; its settings as objects."""
     score, share = project.settings.score, project.settings.evaluation
     return Strategy(

@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, final, get_args
 
-from askwell.acquisition import as_score, checked_class_weights
+from askwell.acquisition import as_score, check_kind, checked_class_weights
 from askwell.data.display import Kind
 from askwell.models import MODELS
 
@@ -60,6 +60,8 @@ class Settings:
     retrain_seconds: float = 300.0
     evaluation: float | None = None  # `usual_evaluation`
     budget: int | None = None
+    numbers: bool = False  # labels are numbers, not classes
+    label_range: tuple[float, float] | None = None  # of these
     labels_per_item: int = 1
     most_labels: int | None = None  # 2 labels_per_item - 1: enough for a majority
     lease_seconds: float = 90.0
@@ -96,7 +98,12 @@ class Settings:
         _check_features(self.features)
         _check_model(self.model)
         as_score(self.score)
-        _check_classes(self.classes)
+        if not isinstance(self.numbers, bool):
+            raise ValueError(f"numbers must be true or false, but it is {self.numbers!r}.")
+        check_kind(self.score, numbers=self.numbers)
+        _check_numbers(self)
+        if not self.numbers:
+            _check_classes(self.classes)
         _check_prior(self.class_prior, self.classes, self.targets)
         if self.class_weights is not None:
             checked_class_weights(self.class_weights, score=self.score, classes=self.classes)
@@ -150,6 +157,21 @@ def _check_classes(classes: Any) -> None:
             )
     if len({*classes}) < len(classes):
         raise ValueError(f"classes must all be different, but they are {', '.join(classes)}.")
+
+
+def _check_numbers(settings: Settings) -> None:
+    """Labels are classes, or numbers in a range."""
+    ends = settings.label_range
+    if not settings.numbers:
+        if ends is not None:
+            raise ValueError("label_range is for labels that are numbers: set numbers = true too.")
+        return
+    for name in ("classes", "class_prior", "class_weights"):
+        if getattr(settings, name):
+            raise ValueError(f"{name} must be left out where labels are numbers.")
+    numbers = isinstance(ends, tuple) and len(ends) == 2 and all(type(end) in (int, float) for end in ends)
+    if ends is not None and not (numbers and -math.inf < ends[0] < ends[1] < math.inf):
+        raise ValueError(f"label_range must be two numbers, the lower first, such as [0, 100], but it is {ends!r}.")
 
 
 def _check_prior(prior: Any, classes: Sequence[str], targets: str | None) -> None:
@@ -223,7 +245,9 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
     "start": (
         "Rules when the project is created. Later changes here have no effect: use askwell rules, or the page.",
         (
-            _Line("classes", "in the order of their keys 1, 2, 3, ..."),
+            _Line("classes", "in the order of their keys 1, 2, 3, ...", '["ham", "spam"]'),
+            _Line("numbers", "whether labels are numbers to predict, instead of classes"),
+            _Line("label_range", "the lowest and the highest of these; default: any", "[0, 100]"),
             _Line("budget", "total number of labels; default: unlimited", "500"),
             _Line("labels_per_item", "from different people"),
             _Line("most_labels", "maximum per item if people disagree; default: enough for a majority", "3"),
@@ -321,6 +345,8 @@ def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
             if name not in known:
                 raise ValueError(f"{name!r} means nothing in [{section}]. {_near(name, known)}")
             values[name] = tuple(value) if isinstance(value, list) else value
+    if values.get("numbers"):
+        values.setdefault("classes", ())
     lacking = [name for name, field in _FIELDS.items() if field.default is MISSING and name not in values]
     if lacking:
         raise ValueError(f"{lacking[0]!r} is missing. It belongs to [{_section(lacking[0])}].")
@@ -338,6 +364,8 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def _toml(value: Any) -> str:
     """A value as TOML writes it: JSON's strings are TOML's, but for one control character."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from askwell.simulation.curves import Curve, Difference, Trace, curve
+from askwell.simulation.curves import Curve, Difference, Trace, curve, main_metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,7 +151,7 @@ def plot_curves(
     traces: Iterable[Trace],
     path: str | os.PathLike[str] | None,
     *,
-    metric: str = "accuracy",
+    metric: str | None = None,
     title: str = "",
     size: tuple[float, float] = (6.4, 4.0),
 ) -> "Figure":
@@ -167,7 +167,7 @@ def plot_curves(
     traces = list(traces)
     if path is not None and Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise ValueError(f"path must end in .png, .svg or .pdf, but it is {os.fspath(path)!r}.")
-    looks = styles(scores_of(traces))
+    looks, metric = styles(scores_of(traces)), main_metric(traces, metric=metric)
     figure = _figure(*size, facecolor="white")
     _draw(figure.add_subplot(), _curves(traces, looks, metric), looks, metric_name(metric), title)
     if path is not None:

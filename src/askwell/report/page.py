@@ -15,7 +15,8 @@ import numpy as np
 from askwell.acquisition import MEANINGS
 from askwell.checks import write_file
 from askwell.report.figures import Style, curves_svg, intervals_svg, metric_name, score_name, scores_of, styles
-from askwell.simulation.curves import LOWER_IS_BETTER, Difference, Trace, against_best, summary, verdict
+from askwell.simulation.curves import Difference, Trace, against_best, shown_value, summary, verdict
+from askwell.simulation.metrics import lower_is_better
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Picture", "Tile", "TileRow", "gallery", "html_report", "png"]
 
 HERE = Path(__file__).parent
-MAIN = "accuracy"
 FIRST_QUERIES = 12
 WIDE, NARROW, SMALL = (612, 330), (280, 216), (300, 208)  # points; text shrinks with a figure, so phones get their own
 
@@ -122,9 +122,10 @@ def html_report(
             rows=rows,
             runs=max(row.runs for row in rows),
             level=rows[0].level,
+            main=main,
             metric=metric_name(main),
-            lower=LOWER_IS_BETTER,
-            lower_is_better=main in LOWER_IS_BETTER,
+            lower={name for name in (main, *others) if lower_is_better(name)},
+            lower_is_better=lower_is_better(main),
             curves=_charts(traces, looks, main, WIDE),
             figures=figures,
             **_differences(against_best(traces, metric=main), main),
@@ -146,7 +147,7 @@ def _metrics(traces: list[Trace]) -> list[str]:
     shared = [name for name in traces[0].metrics if all(name in trace.metrics for trace in traces)]
     if not shared:
         raise ValueError("traces must have a metric in common, but they have none.")
-    return sorted(shared, key=lambda name: name != MAIN)
+    return sorted(shared, key=lambda name: name != "accuracy")
 
 
 def _charts(traces: list[Trace], looks: Mapping[str, Style], metric: str, size: tuple[int, int]) -> dict[str, str]:
@@ -188,6 +189,9 @@ def _templates() -> "Environment":
         "metric_name": metric_name,
         "png": lambda image: base64.b64encode(png(image)).decode("ascii"),
         "setting": _setting,
+        "shown": lambda value, metric, sign=False: (
+            ("+" if sign and value >= 0 else "") + shown_value(value, metric=metric)
+        ),
         "upper_first": lambda text: text[:1].upper() + text[1:],
     }
     return templates

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from askwell.report.figures import Style, apart, metric_name, scores_of, styles
-from askwell.simulation.curves import Curve, Trace, curve
+from askwell.simulation.curves import Curve, Trace, curve, main_metric
 
 __all__ = ["Axis", "axis", "terminal_curves", "terminal_style"]
 
@@ -23,7 +23,7 @@ STEPS = (1.0, 2.0, 2.5, 5.0)  # between ticks, times a power of ten
 def terminal_curves(
     traces: Iterable[Trace],
     *,
-    metric: str = "accuracy",
+    metric: str | None = None,
     width: int = 72,
     height: int = 16,
     colour: bool = False,
@@ -54,7 +54,7 @@ def terminal_curves(
             f"width and height must be at least {LEAST_WIDTH} and {LEAST_HEIGHT}, but they are {width} and {height}."
         )
     traces = list(traces)
-    looks = styles(scores_of(traces))
+    looks, metric = styles(scores_of(traces)), main_metric(traces, metric=metric)
     curves = {score: curve(traces, score, metric=metric) for score in looks}
     frame = _Frame.around(list(curves.values()), list(looks.values()), width, height, plain=plain)
     pen = _letters if plain else _braille

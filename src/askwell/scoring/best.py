@@ -251,12 +251,12 @@ def _searched(search: Search, how: _How, span: slice, clock: Clock, floor: float
         return max((each for each in (floor, best.floor) if each is not None), default=-np.inf)
 
     where: dict[str, Any] = {"piece": span, "shown": how.shown, "clock": clock}
-    if how.score == "epig" and how.bar == -np.inf:
+    if how.score == "epig" and how.bar == -np.inf and not search.numbers:
         for positions, probs in search.promising(least, **where):
             with clock("score"):
                 best.add(*_best_epig(search, how.size, positions, probs, least()))
         return _told(best)
-    if how.score == "auto" and how.bar == -np.inf:
+    if how.score == "auto" and how.bar == -np.inf and not search.numbers:
         # A margin is at most 1: what cannot reach the floor by EPIG about the open targets cannot at all.
         for positions, probs in search.about_open.promising(least, **where):
             with clock("score"):
@@ -273,7 +273,7 @@ def _searched(search: Search, how: _How, span: slice, clock: Clock, floor: float
                 positions, probs = positions[keep], probs[keep]
             if len(probs) == 0:
                 continue
-            if how.score == "epig":
+            if how.score == "epig" and not search.numbers:
                 best.add(*_best_epig(search, how.size, positions, probs, least()))
                 continue
             scores = score_chunk(search, how.score, part, probs)
@@ -307,9 +307,8 @@ def _enough(scores: np.ndarray, size: int) -> np.ndarray:
 
 def _exact_best(search: Search, score: str, size: int, span: slice, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """Of a posterior that knows EPIG without draws (a Gaussian process does)."""
-    need_targets(search, score)
     places, top = search.places(span), shortcuts(search.posterior).top_epig
-    if score == "auto" or top is None:
+    if score != "epig" or top is None:
         return places, exact(search, score, places)
     with clock("read"):
         x = search.items.take(places)
@@ -328,6 +327,8 @@ def _bar(search: Search, screen: float | None) -> float:
         return -np.inf
     if not 0 < screen <= 1:
         raise ValueError(f"screen must be a share above 0 and at most 1, but it is {screen}.")
+    if search.numbers:
+        raise ValueError("screen is for classes: the scores of numbers take one matrix product. Leave it out.")
     need_targets(search, "epig_quadratic")
     scores = epig_quadratic(search.predict(search.some(SCREENED_BY)), search.target_probs, weights=search.weights)
     return float(np.quantile(np.asarray(scores), 1 - screen))

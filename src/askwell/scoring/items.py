@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from askwell.acquisition import as_score, needs_targets, open_weights, takes_votes
+from askwell.acquisition import as_score, check_kind, needs_targets, open_weights, takes_votes
 from askwell.compiling import steady
+from askwell.information import gaussian
 from askwell.information.categorical import margin
 from askwell.information.votes import Votes
-from askwell.models.protocol import shortcuts
+from askwell.models.protocol import label_moments, shortcuts
 from askwell.scoring.search import Clock, Search
 
 __all__ = [
@@ -65,24 +66,37 @@ def score_chunk(search: Search, score: Any, span: slice, probs: np.ndarray | Vot
 
 def in_closed_form(search: Search, score: Any) -> bool:
     """Whether the posterior knows this score without draws."""
-    return score in ("epig", "auto") and shortcuts(search.posterior).epig is not None
+    known = ("epig", "auto", "bald", "variance", "variance_reduction") if search.numbers else ("epig", "auto")
+    return score in known and shortcuts(search.posterior).epig is not None
 
 
 def exact(search: Search, score: str, positions: np.ndarray) -> np.ndarray:
-    """EPIG by the posterior's own closed form; for "auto" times the margin, about the targets that are open."""
-    need_targets(search, score)
+    """EPIG by the posterior's own closed form; for "auto" times the margin, about the targets that are open.
+
+    Of a joint Gaussian, whose labels are numbers, all scores but the random one.
+    """
+    if needs_targets(score):
+        need_targets(search, score)
     posterior: Any = search.posterior
     x, targets, weights = search.items.take(positions), search.targets, search.weights
-    if score == "epig":
+    if search.numbers and score not in ("epig", "auto"):
+        variance = label_moments(posterior, x)[1]
+        if score == "bald":
+            return np.asarray(gaussian.bald(variance - posterior.noise_variance, posterior.noise_variance))
+        if score == "variance":
+            return variance
+        return np.asarray(gaussian.variance_reduction(variance, posterior.covariance(x, targets), weights=weights))
+    if score == "epig" or search.numbers:
         return np.asarray(posterior.epig(x, targets, weights=weights), np.float64)
     here, there = (posterior.predict_proba(inputs)[:, None, :] for inputs in (x, targets))  # [n, 1, c], [m, 1, c]
     informed = posterior.epig(x, targets, weights=open_weights(there, weights=weights))
     return np.asarray(informed * margin(here), np.float64)
 
 
-def checked(search: Search, score: Any) -> tuple[Any, np.ndarray | Votes | None]:
+def checked(search: Search, score: Any) -> tuple[Any, Any]:
     """The score as a function, and what it is to know of the targets."""
     function, needed = as_score(score), needs_targets(score)
+    check_kind(score, numbers=search.numbers)
     if needed and isinstance(score, str):
         need_targets(search, score)
     if not needed:

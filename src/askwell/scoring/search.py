@@ -18,7 +18,7 @@ from askwell.data.pool import Pool, as_pool
 from askwell.information._kernels.plain import seconds
 from askwell.information.bounds import Prepared, PreparedVotes, prepare
 from askwell.information.votes import Votes
-from askwell.models.protocol import Posterior, beliefs, predicted, shortcuts
+from askwell.models.protocol import beliefs, predicted, shortcuts
 from askwell.progress import track
 from askwell.seeds import mixed, rng_for
 
@@ -59,7 +59,7 @@ class Search:
     are drawn and for the order of items with equal scores.
     """
 
-    posterior: Posterior
+    posterior: Any  # a Posterior, or a NumericPosterior
     pool: Any
     targets: Any = None
     weights: np.ndarray | None = None
@@ -95,14 +95,20 @@ class Search:
         return np.asarray(self.positions, np.intp)[span]
 
     @cached_property
-    def target_beliefs(self) -> np.ndarray | Votes | None:
-        """`[m, k, c]` of the targets under the posterior's draws, as votes where these are."""
+    def target_beliefs(self) -> Any:
+        """`[m, k, c]` of the targets under the posterior's draws, as votes where these are; `Moments` of numbers."""
         return None if self.targets is None else beliefs(self.posterior, self.targets)
 
     @cached_property
-    def target_probs(self) -> np.ndarray | None:
-        """`target_beliefs` as an array."""
-        return None if self.target_beliefs is None else np.asarray(self.target_beliefs)
+    def target_probs(self) -> Any:
+        """`target_beliefs` as an array; of numbers as they are."""
+        votes = isinstance(self.target_beliefs, Votes)
+        return np.asarray(self.target_beliefs) if votes else self.target_beliefs
+
+    @property
+    def numbers(self) -> bool:
+        """Whether labels are numbers, not classes."""
+        return not hasattr(self.posterior, "classes")
 
     @cached_property
     def about_open(self) -> "Search":
@@ -112,7 +118,7 @@ class Search:
 
     def about(self, score: Any) -> "Search":
         """The question with the weights of targets that a score sees."""
-        return self.about_open if score == "auto" and self.targets is not None else self
+        return self.about_open if score == "auto" and self.targets is not None and not self.numbers else self
 
     @property
     def effort(self) -> float:
@@ -124,12 +130,12 @@ class Search:
         """What `top_epig` needs to know of the targets."""
         return (
             None
-            if self.target_beliefs is None
+            if self.target_beliefs is None or self.numbers
             else prepare(self.target_beliefs, weights=self.weights, candidates=len(self))
         )
 
-    def predict(self, positions: Any) -> np.ndarray:
-        """`[n, k, c]` of the items at these positions."""
+    def predict(self, positions: Any) -> Any:
+        """`[n, k, c]` of the items at these positions, or `Moments`."""
         return predicted(self.posterior, self.items.take(positions))
 
     def order(self, positions: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -211,9 +217,9 @@ class Search:
 
     def _row_bytes(self, votes: bool) -> int:
         """Of the beliefs about an item."""
-        found = self.target_beliefs if self.target_beliefs is not None else self._first
+        found: np.ndarray = self.target_beliefs if self.target_beliefs is not None else self._first
         return found.nbytes // len(found) if votes else int(np.prod(found.shape[1:])) * found.dtype.itemsize
 
     @cached_property
-    def _first(self) -> np.ndarray | Votes:
+    def _first(self) -> Any:
         return beliefs(self.posterior, self.items.take(self.places(slice(0, 1))))

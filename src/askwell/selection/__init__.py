@@ -34,6 +34,7 @@ __all__ = [
     "as_batch",
     "badge",
     "batchbald",
+    "check_for_numbers",
     "joint",
     "joint_epig",
     "joint_exact",
@@ -134,6 +135,20 @@ def as_batch(batch: str | Batch) -> Batch:
             + "A function of your own is called as batch(candidates, size, rng=...) and gives [size] positions."
         )
     return batch
+
+
+def check_for_numbers(batch: str | Batch) -> None:
+    """Refuse a batch that is about classes, where labels are numbers.
+
+    >>> check_for_numbers("badge")
+    Traceback (most recent call last):
+    ValueError: batch must be one for numbers, but 'badge' is about classes. Try joint, power, top or kcentre.
+    """
+    if as_batch(batch) in (badge, batchbald, joint_exact):
+        name = batch if isinstance(batch, str) else getattr(batch, "__name__", batch)
+        raise ValueError(
+            f"batch must be one for numbers, but {name!r} is about classes. Try joint, power, top or kcentre."
+        )
 
 
 def wants(batch: str | Batch) -> Wants:

@@ -6,6 +6,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from askwell.arrays import check_probs
+from askwell.information.moments import Moments
 
 __all__ = ["Batch", "Candidates", "beliefs", "features", "finite_scores"]
 
@@ -24,10 +25,10 @@ class Candidates:
     """
 
     scores: np.ndarray  # [n]
-    probs: np.ndarray | None = None  # [n, k, c]
-    target_probs: np.ndarray | None = None  # [m, k, c]
+    probs: np.ndarray | Moments | None = None  # [n, k, c]
+    target_probs: np.ndarray | Moments | None = None  # [m, k, c]
     weights: np.ndarray | None = None  # [m]
-    pending: np.ndarray | None = None  # [q, k, c]
+    pending: np.ndarray | Moments | None = None  # [q, k, c]
     x: Any = None  # [n, d]
     labelled: Any = None  # [l, d]
 
@@ -81,6 +82,8 @@ def beliefs(candidates: Candidates, what: str, *, of: str) -> np.ndarray:
     found = getattr(candidates, of)
     if found is None:
         raise ValueError(f"{of} must be given for the batch {what!r}: beliefs [inputs, k, c], but it is None.")
+    if isinstance(found, Moments):
+        raise ValueError(f"batch must be one for numbers, but {what!r} is for classes. Try joint, power or top.")
     check_probs(**{of: found})
     if of != "probs" and candidates.probs is not None:
         check_probs(probs=candidates.probs, **{of: found}, values=False)

@@ -16,11 +16,13 @@ half the mean chi-square where S is empty. Only G = sum_j w_j u_j u_j' is needed
 
     e = u_i' N,   W_i -= e e',   H_i -= e y' + y e'   with y = u_i' R G N - e (N' G N) / 2,
 
-so a step is one product of all u_i with 2 (c - 1) columns, O(n k c^2). Noise is in the gain: asking a noisy question
+so a step is one product of all u_i with 2 (c - 1) columns, O(n k c^2). A label that is a number is one z, standardised,
+and u_i are the draws' means of it: the same regression, with c - 1 = 1. Noise is in the gain: asking a noisy question
 again counts a little, a copy of a sure one nothing. The gain serves as a discount of the score: a candidate is worth
 score_i gain(i|S) / gain(i|nothing), so the first choice is the score's own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -28,6 +30,7 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from askwell.arrays import keep_freed_memory, one_thread_each, shares, spans
+from askwell.information.moments import Moments, variance
 from askwell.selection.candidates import Candidates, beliefs, finite_scores
 
 __all__ = ["joint", "moment_gains"]
@@ -67,7 +70,7 @@ def moment_gains(
     (array([0.5]), array([0.]))
     """
     given = Candidates(np.zeros(len(probs)), probs, target_probs, weights, asked)
-    known = _regression(given, beliefs(given, "joint", of="probs"))
+    known = _regression(given, _beliefs(given, "probs"))
     for belief in _pending(given):
         known = known.answered(belief)
     return known.gains()
@@ -77,7 +80,7 @@ def moment_gains(
 
 
 def _greedy(candidates: Candidates, size: int) -> np.ndarray:
-    scores, probs = finite_scores(candidates), beliefs(candidates, "joint", of="probs")
+    scores, probs = finite_scores(candidates), _beliefs(candidates, "probs")
     fresh = known = _regression(candidates, probs)
     copies = np.zeros(len(probs), dtype=bool)
     for belief in _pending(candidates):
@@ -108,7 +111,17 @@ def _pending(candidates: Candidates) -> np.ndarray:
     """The beliefs about pending questions, [q, k, c]; q may be 0."""
     if candidates.pending is None or len(candidates.pending) == 0:
         return np.empty((0, 1, 1))
-    return beliefs(candidates, "joint", of="pending")
+    return _beliefs(candidates, "pending")
+
+
+def _beliefs(candidates: Candidates, of: str) -> np.ndarray:
+    """`[n, k, c]`; of numbers [n, k, 2]: means and variances, in units of the candidates' labels."""
+    found = getattr(candidates, of)
+    if not isinstance(found, Moments) or not isinstance(candidates.probs, Moments):
+        return beliefs(candidates, "joint", of=of)
+    unit = float(variance(candidates.probs).mean()) or 1.0
+    middle = float(candidates.probs.means.mean())
+    return np.stack([(found.means - middle) / np.sqrt(unit), found.variances / unit], axis=2)
 
 
 def _rest(scores: np.ndarray, chosen: list[int], copies: np.ndarray) -> list[int]:
@@ -133,6 +146,7 @@ def _copies(probs: np.ndarray, belief: np.ndarray) -> np.ndarray:
 class _Regression:
     """What is known of f, and what that leaves of the candidates' labels; q = c - 1 numbers for a label."""
 
+    coordinates: Callable[[np.ndarray], np.ndarray]  # beliefs -> u'
     u: np.ndarray  # u_i' [n, q, k]
     targets: np.ndarray  # G [k, k]
     known: np.ndarray  # A [k, a]
@@ -146,7 +160,7 @@ class _Regression:
 
     def answered(self, belief: np.ndarray) -> "_Regression":
         """After the label of a question about which the draws believe `belief [k, c]`."""
-        asked = _coordinates(belief[None])[0].T  # [k, q]
+        asked = self.coordinates(belief[None])[0].T  # [k, q]
         said = self.known.T @ asked
         root = np.linalg.cholesky((1 + RIDGE) * np.eye(asked.shape[1]) - said.T @ said)
         new = np.linalg.solve(root, (asked - self.known @ said).T).T  # N [k, q]
@@ -158,12 +172,13 @@ class _Regression:
         change = explained @ (both[:, :, b:] - explained @ (among / 2)).transpose(0, 2, 1)  # e y'
         left = self.left - explained @ explained.transpose(0, 2, 1)
         told = self.told - change - change.transpose(0, 2, 1)
-        return _Regression(self.u, self.targets, np.hstack([self.known, new]), left, told)
+        return _Regression(self.coordinates, self.u, self.targets, np.hstack([self.known, new]), left, told)
 
 
 def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     """The regression before any answer."""
-    targets = _coordinates(beliefs(candidates, "joint", of="target_probs"))
+    coordinates = _of_numbers if isinstance(candidates.probs, Moments) else _coordinates
+    targets = coordinates(_beliefs(candidates, "target_probs"))
     (m, q, k), n = targets.shape, len(probs)
     root = (targets * np.sqrt(shares(candidates.weights, m))[:, None, None]).reshape(m * q, k)
     gram = root.T @ root  # [k, k]
@@ -171,12 +186,21 @@ def _regression(candidates: Candidates, probs: np.ndarray) -> _Regression:
     half = np.asfortranarray(np.linalg.cholesky(gram))  # G = L L'
     u, told = np.empty((n, q, k)), np.empty((n, q, q))
     for span in spans(n, TOGETHER):
-        u[span] = _coordinates(probs[span])
+        u[span] = coordinates(probs[span])
         # H_i = (u_i' L)(u_i' L)': the product with half a matrix, which is most of the work, takes half the time
         turned = dtrmm(1.0, half, u[span].reshape(-1, k).T, lower=1, trans_a=1).T.reshape(-1, q, k)
         told[span] = turned @ turned.transpose(0, 2, 1)
     left = np.broadcast_to((1 + RIDGE) * np.eye(q), (n, q, q))
-    return _Regression(u, gram, np.empty((k, 0)), left, told)
+    return _Regression(coordinates, u, gram, np.empty((k, 0)), left, told)
+
+
+def _of_numbers(moments: np.ndarray) -> np.ndarray:
+    """u' [n, 1, k]: the draws' means of labels that are numbers, standardised, over sqrt(k)."""
+    means, variances = moments[..., 0], moments[..., 1]
+    deviation = means - means.mean(axis=1, keepdims=True)
+    whole = (deviation**2).sum(axis=1) + variances.sum(axis=1)  # k V[y]
+    u: np.ndarray = (deviation / np.sqrt(np.maximum(whole, np.finfo(np.float64).tiny))[:, None])[:, None]
+    return u
 
 
 def _coordinates(probs: np.ndarray) -> np.ndarray:

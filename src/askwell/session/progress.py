@@ -122,7 +122,9 @@ def progress_of(state: State, *, now: float, agreed: Agreement | None) -> Progre
         left=left,
         held=state.leases.live(),
         people=tuple(sorted(people, key=lambda person: (-person.labels, person.name))),
-        classes=dict.fromkeys(rules.classes, 0) | {label: n for label, n in state.uses.items() if n},
+        classes={}
+        if rules.label_range is not None
+        else dict.fromkeys(rules.classes, 0) | {label: n for label, n in state.uses.items() if n},
         rate=rate,
         hours=rest / rate if rate and rest else None,
         rounds=tuple(state.rounds),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict, final
 
 from askwell.checks import count
 
-__all__ = ["Changes", "Revision", "Rules", "carried", "changed", "most_frequent"]
+__all__ = ["Changes", "Revision", "Rules", "carried", "changed", "consensus", "most_frequent"]
 
 LONGEST = 100  # letters of a class: it stands on a button
 
@@ -42,6 +42,7 @@ class Rules:
     lease_seconds: float = 90.0
     budget: int | None = None  # labels, of all people together; None: no end
     former: Mapping[str, str] = field(default_factory=dict)  # old name of a class -> its name now
+    label_range: tuple[float | None, float | None] | None = None  # labels are numbers, from and to; None: classes
     version: int = field(default=0, compare=False)  # how many there were: an answer says under which it was given
 
     def needed(self, labels: Sequence[Any]) -> int:
@@ -52,16 +53,22 @@ class Rules:
         n = len(labels)
         if n < self.labels_per_item:
             return self.labels_per_item - n
+        if self.label_range is not None:  # several numbers have a mean, whether people agree or not
+            return 0
         if n < self.most_labels and 2 * max(Counter(labels).values()) <= n:
             return 1
         return 0
 
     def named(self, label: Any) -> Any:
-        """The label by its class's present name."""
+        """The label by its class's present name; where labels are numbers, a text that is one as a number."""
+        if self.label_range is not None:
+            return _number(label)
         return self.former.get(label, label) if isinstance(label, str) and label not in self.classes else label
 
     def checked(self, label: Any) -> Any:
         """The label, or a ValueError if it cannot be stored."""
+        if self.label_range is not None:
+            return _in_range(_number(label), self.label_range)
         if not isinstance(label, str | int | float) or label != label:
             raise ValueError(f"label must be text, a number or a truth value, but it is {label!r}.")
         if self.classes and label not in self.classes:
@@ -77,7 +84,7 @@ class Rules:
             "lease_seconds": self.lease_seconds,
             "budget": self.budget,
             "renamed": dict(renamed),
-        }
+        } | ({} if self.label_range is None else {"label_range": list(self.label_range)})
 
     def after(self, body: Mapping[str, Any]) -> "Rules":
         """The rules after a record of kind `rules`."""
@@ -92,6 +99,7 @@ class Rules:
             float(body.get("lease_seconds", self.lease_seconds)),
             body.get("budget", self.budget),
             {old: new for old, new in former.items() if old not in classes},
+            tuple(body["label_range"]) if body.get("label_range") else self.label_range,
         )
 
 
@@ -128,6 +136,39 @@ def carried(label: Any, revisions: Sequence[Revision], *, since: int) -> Any:
     return name
 
 
+def _number(label: Any) -> Any:
+    """A text that is a number as that; anything else as it is."""
+    try:
+        return float(label) if isinstance(label, str | int) and not isinstance(label, bool) else label
+    except ValueError:
+        return label
+
+
+def _in_range(label: Any, ends: tuple[float | None, float | None]) -> float:
+    """The label, or a ValueError where it is no finite number from one end to the other.
+
+    >>> _in_range(12.0, (0, 10))
+    Traceback (most recent call last):
+    ValueError: label must be a number from 0 to 10, but it is 12.0.
+    """
+    low, high = ends
+    number = isinstance(label, float) and math.isfinite(label)
+    if not number or (low is not None and label < low) or (high is not None and label > high):
+        words = (f" from {low:g}" if low is not None else "") + (f" to {high:g}" if high is not None else "")
+        raise ValueError(f"label must be a number{words}, but it is {label!r}.")
+    return float(label)
+
+
+def consensus(labels: Iterable[Any], rules: "Rules") -> tuple[Any, float]:
+    """(what people say of an item, the share of them): the `most_frequent` label, or the mean of numbers.
+
+    >>> consensus([1.0, 2.0], Rules(label_range=(None, None)))
+    (1.5, 1.0)
+    """
+    given = list(labels)
+    return most_frequent(given) if rules.label_range is None else (math.fsum(given) / len(given), 1.0)
+
+
 def most_frequent(labels: Iterable[Any]) -> tuple[Any, float]:
     """(the label most often given, its share); of equally frequent ones the earliest.
 
@@ -154,6 +195,8 @@ def changed(rules: Rules, changes: Changes, *, used: Mapping[Any, int]) -> tuple
     renamed = _renamed(rules, changes.get("renamed", {}))
     old = tuple(renamed.get(name, name) for name in rules.classes)
     classes = _edited(_classes(changes.get("classes", old)), changes)
+    if rules.label_range is not None and classes:
+        raise ValueError("classes cannot be set here: the labels of this project are numbers.")
     if rules.classes and not classes:
         raise ValueError("classes must be at least two, but none would be left, and a page has no buttons then.")
     named = {renamed.get(label, label): n for label, n in used.items() if isinstance(label, str)}

@@ -27,7 +27,8 @@ from askwell.session.events import (
 )
 from askwell.session.leases import Lease
 from askwell.session.progress import Agreement, Progress, agreement, progress_of
-from askwell.session.rules import Changes, Rules, carried, changed, most_frequent
+from askwell.session.rules import Changes, Rules, carried, changed
+from askwell.session.rules import consensus as agreed
 from askwell.session.state import Answer, Outcome, State, Withdrawal
 from askwell.store.records import Store
 
@@ -307,7 +308,7 @@ class Session:
 
         def consensus(state: State) -> dict[str, Consensus]:
             votes = ((item, state.votes(item)) for item in state.answered() if item in state.items)
-            return {item: Consensus(*most_frequent(labels.values()), labels) for item, labels in votes if labels}
+            return {item: Consensus(*agreed(labels.values(), state.rules), labels) for item, labels in votes if labels}
 
         return self.read(consensus)
 
@@ -347,7 +348,10 @@ class Session:
 
         def progress(state: State) -> Progress:
             if self._agreed[0] != state.changes:
-                self._agreed = state.changes, agreement(state.votes(item) for item in state.several)
+                self._agreed = (
+                    state.changes,
+                    agreement([] if state.rules.label_range else (state.votes(item) for item in state.several)),
+                )
             return progress_of(state, now=state.at(self._clock()), agreed=self._agreed[1])
 
         return self.read(progress)
@@ -398,7 +402,7 @@ class Session:
 
     def _named(self, label: Any, version: int | None, *, at: int | None = None) -> Any:
         """A label by its class's name now, or at a record; given under the rules of that version, or under today's."""
-        if version is None:
+        if version is None or self._state.rules.label_range is not None:
             return self._state.rules.named(label)
         revisions = [each for each in self._state.revisions if at is None or each.seq < at]
         return carried(label, revisions, since=version)
@@ -437,7 +441,7 @@ class Session:
         """Whether an answer that is stored already is what this event says."""
         if (known.kind, known.who, text_of(known.item)) != (event.kind, who, event.item):
             return False
-        if version is not None:  # its class may have been removed since
+        if version is not None and self._state.rules.label_range is None:  # its class may have been removed since
             return bool(self._named(event.label, version, at=known.seq) == known.label)
         rules = self._state.rules
         return bool(rules.named(known.label) == rules.named(event.label))

@@ -8,14 +8,16 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, final
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import stdtrit
 
+from askwell.simulation.metrics import CLASSES, lower_is_better
+
 __all__ = [
-    "LOWER_IS_BETTER",
     "Curve",
     "Difference",
     "Saving",
@@ -27,15 +29,14 @@ __all__ = [
     "holm",
     "labels_saved",
     "labels_to_reach",
+    "main_metric",
     "paired",
     "savings",
+    "shown_value",
     "signed_rank",
     "summary",
     "verdict",
 ]
-
-LOWER_IS_BETTER = frozenset({"log_loss"})
-"""Metrics of which less is better."""
 
 TIE = 1e-12  # accuracies are fractions: equal ones may differ by a rounding
 _ACRONYMS = {"epig": "EPIG", "bald": "BALD", "badge": "BADGE"}
@@ -52,6 +53,10 @@ class Trace:
     metrics: Mapping[str, tuple[float, ...]]  # name -> one value per entry of `labels`
     questions: tuple[int, ...]  # positions in the order labelled, the initial ones first
     seconds: float = field(default=0.0, compare=False)
+    cost: tuple[float, ...] = ()  # of all labels at each evaluation, where labels have costs
+    predictions: np.ndarray | None = field(
+        default=None, compare=False, repr=False
+    )  # [t, n, c], or [t, n, 2]: mean, variance
 
 
 @final
@@ -122,7 +127,7 @@ class Saving:
 # ---- one run -------------------------------------------------------------------------------------------------------
 
 
-def area(trace: Trace, *, metric: str = "accuracy") -> float:
+def area(trace: Trace, *, metric: str | None = None) -> float:
     """The mean of the metric over the labels axis: the trapezoid under the curve over its length, in the metric's unit.
 
     >>> area(Trace("epig", 0, (2, 3, 6), {"accuracy": (0.25, 0.75, 0.75)}, (5, 1, 2, 0, 3, 4)))
@@ -134,7 +139,7 @@ def area(trace: Trace, *, metric: str = "accuracy") -> float:
     return float(np.diff(labels) @ (values[1:] + values[:-1]) / 2 / (labels[-1] - labels[0]))
 
 
-def labels_to_reach(trace: Trace, level: float, *, metric: str = "accuracy") -> int | None:
+def labels_to_reach(trace: Trace, level: float, *, metric: str | None = None) -> int | None:
     """The number of labels at which the metric first is as good as `level`; None if it never is.
 
     The first time, without smoothing: it may fall behind again.
@@ -143,16 +148,17 @@ def labels_to_reach(trace: Trace, level: float, *, metric: str = "accuracy") -> 
     >>> labels_to_reach(trace, 0.65), labels_to_reach(trace, 0.9)
     (3, None)
     """
-    values = _values(trace, metric)
-    reached = np.flatnonzero(values <= level if metric in LOWER_IS_BETTER else values >= level)
+    values, metric = _values(trace, metric), main_metric([trace], metric=metric)
+    reached = np.flatnonzero(values <= level if lower_is_better(metric) else values >= level)
     return trace.labels[reached[0]] if len(reached) else None
 
 
-def _final(trace: Trace, *, metric: str) -> float:
+def _final(trace: Trace, *, metric: str | None) -> float:
     return float(_values(trace, metric)[-1])
 
 
-def _values(trace: Trace, metric: str) -> np.ndarray:
+def _values(trace: Trace, metric: str | None) -> np.ndarray:
+    metric = main_metric([trace], metric=metric)
     if metric not in trace.metrics:
         raise ValueError(f"metric must be one of {', '.join(sorted(trace.metrics))}, but it is {metric!r}.")
     if not trace.labels:
@@ -165,7 +171,7 @@ def _values(trace: Trace, metric: str) -> np.ndarray:
 # ---- several runs --------------------------------------------------------------------------------------------------
 
 
-def curve(traces: Iterable[Trace], score: str, *, metric: str = "accuracy") -> Curve:
+def curve(traces: Iterable[Trace], score: str, *, metric: str | None = None) -> Curve:
     """Mean and standard error over a score's runs at each number of labels that any of them was evaluated at.
 
     >>> runs = [Trace("epig", seed, (2, 3), {"accuracy": (0.5, 0.5 + seed / 10)}, (0, 1, 2)) for seed in (0, 2)]
@@ -188,7 +194,7 @@ def paired(
     a: str,
     b: str,
     *,
-    metric: str = "accuracy",
+    metric: str | None = None,
     of: Literal["area", "final"] = "area",
     comparisons: int = 1,
 ) -> Difference:
@@ -209,16 +215,17 @@ def paired(
     if comparisons < 1:
         raise ValueError(f"comparisons must be at least 1, but it is {comparisons}.")
     traces = list(traces)
-    measure = _measure(of)
+    measure, metric = _measure(of), main_metric(traces, metric=metric)
     first, second = _by_seed(_of(traces, a)), _by_seed(_of(traces, b))
     seeds = [seed for seed in first if seed in second]
     if not seeds:
         raise ValueError(f"traces must have a seed in which both {a!r} and {b!r} were run, but there is none.")
     for seed in seeds:
-        if first[seed].labels != second[seed].labels:
+        ends = [(run.labels[:1], run.labels[-1:]) for run in (first[seed], second[seed])]
+        if ends[0] != ends[1]:
             raise ValueError(
-                f"traces must be evaluated at the same numbers of labels to be compared, but {a!r} and {b!r} differ in "
-                f"seed {seed}. Let both runs finish."
+                f"traces must begin and end at the same numbers of labels to be compared, but {a!r} and {b!r} differ "
+                f"in seed {seed}. Let both runs finish."
             )
     gaps = np.array([measure(first[seed], metric=metric) - measure(second[seed], metric=metric) for seed in seeds])
     mean, error = _mean_and_error(gaps)
@@ -227,19 +234,20 @@ def paired(
     return Difference(a, b, metric, mean, error, mean - reach, mean + reach, signed_rank(gaps), wins, len(gaps))
 
 
-def summary(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Standing]:
+def summary(traces: Iterable[Trace], *, metric: str | None = None) -> list[Standing]:
     """One row per score, in the order in which they occur.
 
     >>> runs = [Trace(s, 0, (2, 3), {"accuracy": (0.4, v)}, (0, 1, 2)) for s, v in [("random", 0.6), ("epig", 0.8)]]
     >>> [(row.score, row.final, round(row.area, 3), row.labels_to_level) for row in summary(runs)]
     [('random', 0.6, 0.5, None), ('epig', 0.8, 0.6, 3.0)]
     """
-    traces, sign = list(traces), _sign(metric)
+    metric = main_metric(traces := list(traces), metric=metric)
+    sign = _sign(metric)
     groups = {score: _of(traces, score) for score in _scores(traces)}
     finals = {score: _mean_and_error([_final(run, metric=metric) for run in runs]) for score, runs in groups.items()}
     areas = {score: _mean_and_error([area(run, metric=metric) for run in runs]) for score, runs in groups.items()}
     ends = [mean for mean, _ in finals.values()]
-    level = max(ends) if metric in LOWER_IS_BETTER else 0.95 * max(ends)
+    level = max(ends) if lower_is_better(metric) else 0.95 * max(ends)
     rows = []
     for score, runs in groups.items():
         other = max((name for name in groups if name != score), key=lambda name: sign * areas[name][0], default=None)
@@ -259,7 +267,7 @@ def summary(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Standi
     return rows
 
 
-def against_best(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[Difference]:
+def against_best(traces: Iterable[Trace], *, metric: str | None = None) -> list[Difference]:
     """The score with the best mean area minus each of the others, in the order in which these occur.
 
     The best is chosen by the same runs that it is then compared in, so any pair of scores may come to be compared, and
@@ -272,8 +280,8 @@ def against_best(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[D
     >>> [(gap.a, gap.b, round(gap.mean, 3)) for gap in against_best(runs)]
     [('epig', 'random', 0.3), ('epig', 'bald', 0.2)]
     """
-    traces, sign = list(traces), _sign(metric)
-    scores = _scores(traces)
+    metric = main_metric(traces := list(traces), metric=metric)
+    scores, sign = _scores(traces), _sign(metric)
     areas = {score: float(np.mean([area(run, metric=metric) for run in _of(traces, score)])) for score in scores}
     best = max(scores, key=lambda score: sign * areas[score])
     others = [score for score in scores if score != best]
@@ -283,7 +291,7 @@ def against_best(traces: Iterable[Trace], *, metric: str = "accuracy") -> list[D
     return [replace(gap, p_value=p) for gap, p in zip(gaps, adjusted, strict=True)][: len(others)]
 
 
-def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
+def verdict(traces: Iterable[Trace], *, metric: str | None = None) -> str:
     """What can be said of the best score against each of the others, in plain sentences.
 
     "Ahead" is said where the interval of `against_best` leaves out zero; else no difference was seen. Among scores that
@@ -297,7 +305,7 @@ def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     >>> print(verdict(runs))
     EPIG is ahead of random by 0.300 (0.300 to 0.300) in mean accuracy over the curve, in 5 of 5 seeds.
     """
-    traces = list(traces)
+    metric = main_metric(traces := list(traces), metric=metric)
     scores = _scores(traces)
     lines = [_sentence(gap) for gap in against_best(traces, metric=metric)]
     if not lines:
@@ -309,7 +317,7 @@ def verdict(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     return "\n".join(lines)
 
 
-def savings(traces: Iterable[Trace], *, metric: str = "accuracy", baseline: str | None = None) -> list[Saving]:
+def savings(traces: Iterable[Trace], *, metric: str | None = None, baseline: str | None = None) -> list[Saving]:
     """With how many labels each score is as good as the baseline is at the end, in the order in which scores occur.
 
     The baseline is "random" where it was run, else the first score. d(t) is a score at t labels minus the baseline at
@@ -326,9 +334,10 @@ def savings(traces: Iterable[Trace], *, metric: str = "accuracy", baseline: str 
     >>> saving.at, saving.labels, saving.low, saving.high
     (18, 10, 10, 10)
     """
-    traces, sign = list(traces), _sign(metric)
-    scores = _scores(traces)
-    baseline = ("random" if "random" in scores else scores[0]) if baseline is None else baseline
+    metric = main_metric(traces := list(traces), metric=metric)
+    scores, sign = _scores(traces), _sign(metric)
+    if baseline is None:
+        baseline = next((score for score in scores if "random" in score.split(", ")), scores[0])
     theirs, others = _by_seed(_of(traces, baseline)), [score for score in scores if score != baseline]
     found = []
     for score in others:
@@ -354,7 +363,7 @@ def savings(traces: Iterable[Trace], *, metric: str = "accuracy", baseline: str 
     return found
 
 
-def labels_saved(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
+def labels_saved(traces: Iterable[Trace], *, metric: str | None = None) -> str:
     """The `savings` in one sentence, the largest first; "" where there is nothing to compare.
 
     >>> runs = [
@@ -365,7 +374,7 @@ def labels_saved(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     >>> labels_saved(runs)
     'The accuracy that random has at 18 labels, 0.800, is reached by EPIG with 10 (95 %: 10 to 10); BALD does not...'
     """
-    traces = list(traces)
+    metric = main_metric(traces := list(traces), metric=metric)
     if len(_scores(traces)) < 2 or all(len(trace.labels) < 2 for trace in traces):
         return ""
     found = sorted(savings(traces, metric=metric), key=lambda each: math.inf if each.labels is None else each.labels)
@@ -374,7 +383,8 @@ def labels_saved(traces: Iterable[Trace], *, metric: str = "accuracy") -> str:
     if not found:
         return ""
     what, first = metric.replace("_", " "), found[0]
-    words = f"The {what} that {_shown(first.baseline)} has at {first.at:,} labels, {first.level:.3f}, is "
+    level = shown_value(first.level, metric=metric)
+    words = f"The {what} that {_shown(first.baseline)} has at {first.at:,} labels, {level}, is "
     if not reached:
         return f"{words}reached by no other score: {', '.join(never)}."
     none = f"; {_listed(never)} {'does' if len(never) == 1 else 'do'} not reach it" if never else ""
@@ -427,13 +437,13 @@ def _sentence(gap: Difference) -> str:
     """The difference between the best score and another one in words."""
     sign, what = _sign(gap.metric), f"in mean {gap.metric.replace('_', ' ')} over the curve"
     better, (low, high) = sign * gap.mean, sorted((sign * gap.low, sign * gap.high))
-    a, b = _shown(gap.a), _shown(gap.b)
+    a, b, said = _shown(gap.a), _shown(gap.b), partial(shown_value, metric=gap.metric)
     if gap.runs == 1:
-        return f"{a} is {better:.3f} better than {b} {what}, in the one seed that was run."
-    interval, seeds = f"({low:.3f} to {high:.3f})", f"in {gap.wins} of {gap.runs} seeds"
+        return f"{a} is {said(better)} better than {b} {what}, in the one seed that was run."
+    interval, seeds = f"({said(low)} to {said(high)})", f"in {gap.wins} of {gap.runs} seeds"
     if low > 0:
-        return f"{a} is ahead of {b} by {better:.3f} {interval} {what}, {seeds}."
-    return f"No difference seen between {a} and {b}: {better:.3f} {interval} {what}, {a} better {seeds}."
+        return f"{a} is ahead of {b} by {said(better)} {interval} {what}, {seeds}."
+    return f"No difference seen between {a} and {b}: {said(better)} {interval} {what}, {a} better {seeds}."
 
 
 def _range(saving: Saving) -> str:
@@ -448,11 +458,29 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shown(score: str) -> str:
-    return _ACRONYMS.get(score, score)
+    return ", ".join(_ACRONYMS.get(part, part) for part in score.split(", "))
+
+
+def main_metric(traces: Iterable[Trace], *, metric: str | None = None) -> str:
+    """The metric, or the first one of the traces where none is named.
+
+    >>> main_metric([Trace("epig", 0, (2,), {"rmse": (0.5,), "mae": (0.4,)}, (0, 1))])
+    'rmse'
+    """
+    return metric or next((name for trace in traces for name in trace.metrics), "accuracy")
+
+
+def shown_value(value: float, *, metric: str) -> str:
+    """A value of a metric in words: three decimals, or four digits of what has the labels' unit.
+
+    >>> shown_value(0.75, metric="accuracy"), shown_value(2041.3, metric="rmse")
+    ('0.750', '2041')
+    """
+    return f"{value:.3f}" if metric in CLASSES else f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def _sign(metric: str) -> int:
-    return -1 if metric in LOWER_IS_BETTER else 1
+    return -1 if lower_is_better(metric) else 1
 
 
 def _measure(of: str) -> Callable[..., float]:

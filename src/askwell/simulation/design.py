@@ -11,46 +11,58 @@ from typing import Any, final
 
 import numpy as np
 
-from askwell.acquisition import as_score
+from askwell.acquire import item_costs
+from askwell.acquisition import as_score, check_kind
 from askwell.arrays import plain
 from askwell.checks import count, fingerprint
 from askwell.data.pool import Pool, as_pool
 from askwell.models import as_model
 from askwell.models.inputs import check_table
 from askwell.models.inputs import count as rows
-from askwell.models.protocol import check_classifies, check_labels, class_codes
+from askwell.models.protocol import check_labels, checked_number, class_codes, predicts_numbers
 from askwell.seeds import rng_for
 from askwell.selection import as_batch
+from askwell.simulation.metrics import chosen_metrics
 from askwell.targets import Targets, as_targets
 
 __all__ = ["Design", "design"]
 
+USUAL_CLASSES = ("random", "margin", "epig", "auto")  # the scores that are compared, where none are named
+USUAL_NUMBERS = ("random", "variance", "epig")
+FIRST_NUMBERS = 10  # labels to begin with, where they are numbers
 PACKAGES = ("askwell", "numpy", "scipy", "scikit-learn")
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Design:
-    """All that a run needs but its score and seed."""
+    """All that a run needs but its name and seed.
 
-    model: Callable[[int], Any]  # seed -> model
+    A run is named by its score; with the model before and the size after it, where there are several of these.
+    """
+
+    models: Mapping[str, Callable[[int], Any]]  # name of a run -> seed -> model
     pool: Pool  # its ids are positions
     labels: Sequence[Any]  # [n], the answers
-    classes: Sequence[Any]
-    test: tuple[Any, np.ndarray]  # inputs, and the columns of their classes
+    classes: Sequence[Any] | None  # None: labels are numbers
+    test: tuple[Any, np.ndarray]  # inputs, and their labels: the columns of their classes, or numbers
     targets: Targets
-    scores: Mapping[str, Any]  # name -> name or function
+    scores: Mapping[str, Any]  # name of a run -> name or function
+    sizes: Mapping[str, int]  # name of a run -> labels per step
     starts: Mapping[int, Sequence[int]]  # seed -> positions labelled at the start
     limit: int  # labels at the end of a run
-    size: int
     batch: Any
+    metrics: Mapping[str, Any]  # name -> name or function
+    cost: np.ndarray | None  # [n], of each label
+    keep_predictions: bool
     ids: Sequence[Any] | None  # what the owner of the pool calls its items
     settings: Mapping[str, Any]  # all of it in words that JSON can hold
 
-    def steps(self, seed: int) -> int:
-        """How many steps a run takes; telling the initial labels is one."""
+    def steps(self, job: tuple[str, int]) -> int:
+        """How many steps a run (name, seed) takes; telling the initial labels is one."""
+        name, seed = job
         start = len(self.starts[seed])
-        return (start > 0) + math.ceil((self.limit - start) / self.size)
+        return (start > 0) + math.ceil((self.limit - start) / self.sizes[name])
 
 
 def design(
@@ -64,28 +76,41 @@ def design(
     initial: Any,
     budget: int,
     seeds: Iterable[int],
-    size: int,
+    size: Any,
     classes: Sequence[Any] | None,
     batch: Any,
     ids: Iterable[Any] | None,
+    metrics: Any = None,
+    cost: Any = None,
+    keep_predictions: bool = False,
 ) -> Design:
     """What the arguments of `askwell.simulate` describe, checked; what cannot be run is refused."""
-    by_seed = _model(model)
-    labels = _labels("y", y)
+    seeds = _numbers("seeds", seeds)
+    models, numbers = _models(model, seeds[0])
+    if numbers and classes is not None:
+        raise ValueError("classes must be left out, because the model predicts numbers, not classes.")
+    labels = _number_labels("y", y) if numbers else _labels("y", y)
     x, n = _inputs("x", x), len(labels)
     if rows(x) != n:
         raise ValueError(f"x and y must be of the same length, but they have {rows(x)} and {n}.")
-    known = _classes(classes, labels)
-    seeds = _numbers("seeds", seeds)
+    known = None if numbers else _classes(classes, labels)
+    initial = (FIRST_NUMBERS if numbers else 2) if initial is None else initial
     starts = {seed: _start(initial, labels, known, rng_for(seed, 0, "initial")) for seed in seeds}
-    budget = _budget(budget, starts, initial, known)
-    chosen, aim = _scores(scores), as_targets(targets)
+    budget = _budget(budget, starts, initial, known or ())
+    chosen, aim = (
+        _scores(USUAL_NUMBERS if scores is None and numbers else USUAL_CLASSES if scores is None else scores),
+        as_targets(targets),
+    )
+    for score in chosen.values():
+        check_kind(score, numbers=numbers)
     if batch is not None:
         as_batch(batch)
-    size = count("size", size)
+    sizes = [count("size", size)] if not isinstance(size, Iterable) else [count("size", each) for each in size]
+    measures, costs = chosen_metrics(metrics, numbers=numbers), None if cost is None else item_costs(cost, n)
+    runs = _runs(models, chosen, sizes)
     test_x, codes = _test(test, known)
     settings = {
-        "model": _words(model),
+        "model": {name: _words(each) for name, each in model.items()} if isinstance(model, Mapping) else _words(model),
         "n": n,
         "test": len(codes),
         "classes": known,
@@ -93,24 +118,33 @@ def design(
         "scores": list(chosen),
         "initial": _initial_words(initial),
         "budget": budget,
-        "size": size,
+        "size": sizes if len(sizes) > 1 else sizes[0],
         "batch": None if batch is None else _words(batch),
         "seeds": seeds,
         "data": _fingerprint(x, labels, test_x, codes, None if targets is aim else targets),
         "versions": {name: version(name) for name in PACKAGES},
     }
+    if metrics is not None:
+        settings["metrics"] = list(measures)
+    if costs is not None:
+        settings["cost"] = fingerprint([costs])
+    if keep_predictions:
+        settings["keep_predictions"] = True
     return Design(
-        model=by_seed,
+        models={name: run[0] for name, run in runs.items()},
         pool=as_pool(x, ids=range(n)),
         labels=labels,
         classes=known,
         test=(test_x, codes),
         targets=aim,
-        scores=chosen,
+        scores={name: run[1] for name, run in runs.items()},
+        sizes={name: run[2] for name, run in runs.items()},
         starts=starts,
         limit=min(budget, n),
-        size=size,
         batch=batch,
+        metrics=measures,
+        cost=costs,
+        keep_predictions=keep_predictions,
         ids=None if ids is None else [_plain_id(item) for item in as_pool(x, ids=ids).ids],
         settings=settings,
     )
@@ -137,6 +171,13 @@ def _labels(name: str, y: Any) -> list[Any]:
             )
     check_labels(values, name=name)
     return values
+
+
+def _number_labels(name: str, y: Any) -> list[Any]:
+    """Labels that are numbers, all of them finite."""
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a list of numbers, one per input, but it is {y!r}.")
+    return [checked_number(plain(value), name=name) for value in (y.tolist() if hasattr(y, "tolist") else list(y))]
 
 
 def _kind(label: Any) -> type:
@@ -172,15 +213,17 @@ def _classes(classes: Sequence[Any] | None, labels: Sequence[Any]) -> list[Any]:
     return known
 
 
-def _test(test: Any, classes: Sequence[Any]) -> tuple[Any, np.ndarray]:
-    """The test inputs, and the columns of their classes."""
+def _test(test: Any, classes: Sequence[Any] | None) -> tuple[Any, np.ndarray]:
+    """The test inputs, and the columns of their classes; without classes numbers."""
     try:
         x, y = test
     except (TypeError, ValueError):
         raise ValueError("test must be a pair of inputs and labels, test=(x, y), but it is something else.") from None
-    x, labels = _inputs("test[0]", x), _labels("test[1]", y)
+    x, labels = _inputs("test[0]", x), (_number_labels if classes is None else _labels)("test[1]", y)
     if rows(x) != len(labels) or not labels:
         raise ValueError(f"test must hold as many inputs as labels, but there are {rows(x)} and {len(labels)}.")
+    if classes is None:
+        return x, np.array(labels)
     strange = next((label for label in labels if not _among(label, classes)), None)
     if strange is not None:
         raise ValueError(
@@ -193,10 +236,16 @@ def _test(test: Any, classes: Sequence[Any]) -> tuple[Any, np.ndarray]:
 # ---- the start -----------------------------------------------------------------------------------------------------
 
 
-def _start(initial: Any, labels: Sequence[Any], classes: Sequence[Any], rng: np.random.Generator) -> list[int]:
+def _start(initial: Any, labels: Sequence[Any], classes: Sequence[Any] | None, rng: np.random.Generator) -> list[int]:
     """The positions that are labelled before the first question."""
     if callable(initial):
         return _positions(initial(rng), len(labels))
+    if classes is None:
+        if isinstance(initial, Mapping):
+            raise ValueError(
+                "initial must be how many labels to begin with, where they are numbers, but it is a mapping."
+            )
+        return [int(i) for i in rng.permutation(len(labels))[: count("initial", initial, least=0)]]
     wanted = initial if isinstance(initial, Mapping) else dict.fromkeys(classes, count("initial", initial, least=0))
     strange = next((label for label in wanted if label not in classes), None)
     if strange is not None:
@@ -221,7 +270,7 @@ def _positions(given: Iterable[Any], n: int) -> list[int]:
 def _budget(budget: int, starts: Mapping[int, Sequence[int]], initial: Any, classes: Sequence[Any]) -> int:
     budget, most = count("budget", budget), max(map(len, starts.values()))
     if budget < most:
-        why = f" ({initial} of each of {len(classes)} classes)" if isinstance(initial, int) else ""
+        why = f" ({initial} of each of {len(classes)} classes)" if isinstance(initial, int) and classes else ""
         raise ValueError(
             f"budget must cover the initial labels, {most}{why}, but it is {budget}. Raise the budget, or begin with "
             "fewer: initial=1."
@@ -248,12 +297,42 @@ def _scores(scores: Any) -> dict[str, Any]:
     return named
 
 
-def _model(model: Any) -> Callable[[int], Any]:
-    """Seed -> model."""
-    if isroutine(model) or isinstance(model, partial):
-        return model
-    check_classifies(as_model(model))  # refuses what is none, here rather than in every run
-    return partial(_always, model)
+def _models(model: Any, seed: int) -> tuple[dict[str, Callable[[int], Any]], bool]:
+    """(name -> seed -> model, whether they predict numbers); one that is alone has no name."""
+    named = dict(model) if isinstance(model, Mapping) else {"": model}
+    if not named:
+        raise ValueError("model must name at least one model, but there is none.")
+    made = {str(name): each if _makes(each) else partial(_always, each) for name, each in named.items()}
+    # refuses what is none, here rather than in every run
+    kinds = {name: predicts_numbers(as_model(make(seed))) for name, make in made.items()}
+    if len({*kinds.values()}) > 1:
+        words = ", ".join(f"{name} {'numbers' if kind else 'classes'}" for name, kind in kinds.items())
+        raise ValueError(f"the models of one simulation must predict the same, but {words}.")
+    return made, next(iter(kinds.values()))
+
+
+def _makes(model: Any) -> bool:
+    return isroutine(model) or isinstance(model, partial)
+
+
+def _runs(
+    models: Mapping[str, Any], scores: Mapping[str, Any], sizes: Sequence[int]
+) -> dict[str, tuple[Callable[[int], Any], Any, int]]:
+    """Name -> (seed -> model, score, size).
+
+    >>> list(_runs({"forest": 0, "gp": 0}, {"epig": "epig"}, [1, 10]))[:2]
+    ['forest, epig, 1 at a time', 'forest, epig, 10 at a time']
+    """
+    return {
+        ", ".join([*([model] if model else ()), score, *([f"{size} at a time"] if len(sizes) > 1 else ())]): (
+            models[model],
+            scores[score],
+            size,
+        )
+        for model in models
+        for score in scores
+        for size in sizes
+    }
 
 
 def _always(model: Any, seed: int) -> Any:

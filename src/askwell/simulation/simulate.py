@@ -5,6 +5,7 @@ was killed goes on after its last whole line, with the questions that it would h
 randomness depends on nothing but the seed and the labels.
 """
 
+import base64
 import builtins
 import json
 import math
@@ -15,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, final
@@ -37,14 +38,13 @@ from askwell.selection import BatchName
 from askwell.simulation import curves
 from askwell.simulation.curves import Curve, Difference, Standing, Trace
 from askwell.simulation.design import Design, design
+from askwell.simulation.metrics import Prediction, measured
 from askwell.workers import Fault, work
 
 __all__ = [
-    "METRICS",
     "Job",
     "Simulation",
     "Step",
-    "metrics",
     "read_steps",
     "run_file",
     "run_one",
@@ -53,15 +53,13 @@ __all__ = [
 ]
 
 Job = tuple[str, int]
-"""(score, seed)."""
+"""(name of the run, seed); a run is named by its score, and by model and size where there are several."""
 
 Step = dict[str, Any]
 """What one step found: labels (how many are known), asked (positions), metrics, seconds, perhaps warnings and items."""
 
 AnyScore = ScoreName | Callable[..., Any]
 Progress = Callable[[int, int, dict[str, Any]], None]
-METRICS = ("accuracy", "balanced_accuracy", "log_loss")
-LEAST = 1e-12  # probability that a log loss believes in
 TEST_ROWS = 4096  # predicted at a time
 UNTOLD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # as Python has it by default
 FREE = ("scores", "seeds")  # settings that may change from call to call in one folder: a run does not depend on them
@@ -76,30 +74,31 @@ class Simulation:
     settings: Mapping[str, Any]
     folder: Path | None = None
 
-    def curve(self, score: str, *, metric: str = "accuracy") -> Curve:
+    def curve(self, score: str, *, metric: str | None = None) -> Curve:
         """Mean and standard error at each number of labels: `askwell.simulation.curves.curve`."""
         return curves.curve(self.traces, score, metric=metric)
 
-    def paired(self, a: str, b: str, *, metric: str = "accuracy", of: Literal["area", "final"] = "area") -> Difference:
+    def paired(self, a: str, b: str, *, metric: str | None = None, of: Literal["area", "final"] = "area") -> Difference:
         """Score `a` minus score `b`, paired by seed: `askwell.simulation.curves.paired`."""
         return curves.paired(self.traces, a, b, metric=metric, of=of)
 
-    def summary(self, *, metric: str = "accuracy") -> list[Standing]:
+    def summary(self, *, metric: str | None = None) -> list[Standing]:
         """One row per score: `askwell.simulation.curves.summary`."""
         return curves.summary(self.traces, metric=metric)
 
-    def verdict(self, *, metric: str = "accuracy") -> str:
+    def verdict(self, *, metric: str | None = None) -> str:
         """What can be said, in plain sentences: `askwell.simulation.curves.verdict`."""
         return curves.verdict(self.traces, metric=metric)
 
-    def table(self, *, metric: str = "accuracy") -> str:
+    def table(self, *, metric: str | None = None) -> str:
         """The summary as plain text."""
-        rows = self.summary(metric=metric)
-        head = ["score", "runs", f"mean {metric}", f"final {metric}", f"labels to {rows[0].level:.3f}"]
+        metric = curves.main_metric(self.traces, metric=metric)
+        rows, shown = self.summary(metric=metric), partial(curves.shown_value, metric=metric)
+        head = ["score", "runs", f"mean {metric}", f"final {metric}", f"labels to {shown(rows[0].level)}"]
         cells = [
             [
                 *(row.score, str(row.runs)),
-                *(f"{row.area:.3f} ± {row.area_error:.3f}", f"{row.final:.3f} ± {row.final_error:.3f}"),
+                *(f"{shown(a)} ± {shown(b)}" for a, b in ((row.area, row.area_error), (row.final, row.final_error))),
                 "not reached" if row.labels_to_level is None else f"{row.labels_to_level:g}",
             ]
             for row in rows
@@ -127,9 +126,13 @@ class Simulation:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to one JSON file."""
+        """Write everything but kept predictions to one JSON file."""
         file = Path(path)
-        content = {"askwell": "simulation", "settings": self.settings, "traces": [asdict(t) for t in self.traces]}
+        content = {
+            "askwell": "simulation",
+            "settings": self.settings,
+            "traces": [_as_dict(trace) for trace in self.traces],
+        }
         write_file(file, json.dumps(content, indent=1))
         return file
 
@@ -146,6 +149,7 @@ class Simulation:
                     {name: tuple(values) for name, values in trace["metrics"].items()},
                     tuple(trace["questions"]),
                     trace["seconds"],
+                    tuple(trace.get("cost", ())),
                 )
                 for trace in saved["traces"]
             )
@@ -163,16 +167,11 @@ def simulate(
     *,
     test: tuple[Any, Any],
     targets: Any = None,
-    scores: Iterable[AnyScore] | Mapping[str, AnyScore] = (
-        "random",
-        "margin",
-        "epig",
-        "auto",
-    ),
-    initial: int | Mapping[Any, int] | Callable[[np.random.Generator], Iterable[int]] = 2,
+    scores: Iterable[AnyScore] | Mapping[str, AnyScore] | None = None,
+    initial: int | Mapping[Any, int] | Callable[[np.random.Generator], Iterable[int]] | None = None,
     budget: int = 100,
     seeds: Iterable[int] = range(5),
-    size: int = 1,
+    size: int | Iterable[int] = 1,
     classes: Sequence[Any] | None = None,
     batch: BatchName | Callable[..., Any] | None = None,
     processes: int | None = None,
@@ -180,15 +179,27 @@ def simulate(
     folder: str | Path | None = None,
     ids: Iterable[Any] | None = None,
     progress: Progress | Literal[False] | None = None,
+    metrics: Iterable[str] | Mapping[str, str | Callable[..., float]] | None = None,
+    cost: Any = None,
+    keep_predictions: bool = False,
 ) -> Simulation:
     """Let a learner ask for labels that are known, once for each score and seed, and see how fast it gets good.
 
-    `x`, `y` are the pool and its labels, `test` the test set: accuracy, balanced accuracy and log loss of the
-    mean prediction after every step. `model` is what `askwell.as_model` takes, or a function seed -> model;
-    `targets`, `batch` and `classes` are as in `Learner` (`classes`: those of `y`, if not given). `scores` are names,
-    functions, or a mapping name -> either. All scores of a seed begin with the same labels: `initial` of each class (or
-    as many as there are), a mapping class -> number, or the positions that a function gives for an rng. `budget` counts
-    them; it ends where the pool does. `size` labels are asked per step.
+    `x`, `y` are the pool and its labels, `test` the test set, predicted after every step. `model` is what
+    `askwell.as_model` takes, a function seed -> model, or a mapping name -> either, to compare several; if it predicts
+    numbers, `y` are numbers. `targets`, `batch` and `classes` are as in `Learner` (`classes`: those of `y`, if not
+    given). `scores` are names, functions, or a mapping name -> either; by default random, margin, epig and auto, of
+    numbers random, variance and epig. All scores of a seed begin with the same labels: `initial` of each class (or as
+    many as there are; 2 by default), of numbers so many in all (10), a mapping class -> number, or the positions that a
+    function gives for an rng. `budget` counts them; it ends where the pool does. `size` labels are asked per step; of
+    several sizes each is run.
+
+    `metrics` are names (accuracy, balanced_accuracy, auc, f1, log_loss, brier; of numbers rmse, mae, nll, r2), or a
+    mapping name -> function of labels and predicted labels, as scikit-learn's are (with `probs=` if it takes that).
+    Less is better where the name ends in error, loss or deviance. The first is the one of the verdict. By default they
+    are accuracy, balanced_accuracy and log_loss, of numbers rmse, mae and nll. `cost [n]` is what the label of an item
+    costs: questions are ranked by score per cost, and the traces say what has been spent. With `keep_predictions` the
+    traces have what was predicted of the test set after each step.
 
     Runs are spread over `processes`, as many as there are processors by default, with one thread each; 1 is this one.
     Or over an `engine`, such as "ray:host:6379" (see `askwell.engines`): its machines must share `folder`. Finished
@@ -210,12 +221,12 @@ def simulate(
     plan = design(
         model, x, y,
         test=test, targets=targets, scores=scores, initial=initial, budget=budget, seeds=seeds, size=size,
-        classes=classes, batch=batch, ids=ids,
+        classes=classes, batch=batch, ids=ids, metrics=metrics, cost=cost, keep_predictions=keep_predictions,
     )  # fmt: skip
     jobs = [(score, seed) for seed in plan.starts for score in plan.scores]  # in turn: all scores advance
     work_on, runs = _where(processes, engine, folder), _opened(folder, plan.settings)
     steps = {job: read_steps(run_file(runs, job)) for job in jobs}  # the watch adds what comes in
-    open_jobs = [job for job in jobs if len(steps[job]) < plan.steps(job[1])]
+    open_jobs = [job for job in jobs if len(steps[job]) < plan.steps(job)]
     try:
         with closing(_Watch(plan, steps, progress)) as watch:
             faults = work_on(
@@ -242,7 +253,7 @@ class _Watch:
         self, plan: Design, past: Mapping[Job, list[Step]], progress: Progress | Literal[False] | None
     ) -> None:
         self._steps, self._progress = past, progress if callable(progress) else None
-        self._done, self._total = 0, sum(plan.steps(seed) for _, seed in past)
+        self._done, self._total = 0, sum(plan.steps(job) for job in past)
         self._bar = track(range(self._total), label="simulating") if progress is None else iter(())
         for job, steps in past.items():
             if steps:
@@ -263,7 +274,7 @@ class _Watch:
         for _ in range(steps):
             next(self._bar, None)
         if self._progress is not None:
-            self._progress(self._done, self._total, asdict(trace_of(job, self._steps[job])))
+            self._progress(self._done, self._total, _as_dict(trace_of(job, self._steps[job])))
 
 
 def _where(processes: int | None, engine: Any, folder: str | Path | None) -> Callable[..., list[Fault | None]]:
@@ -307,23 +318,10 @@ def run_one(plan: Design, folder: Path, job: Job, tell: Callable[[Step], None]) 
             tell(step)
 
 
-def metrics(probs: np.ndarray, codes: np.ndarray) -> dict[str, float]:
-    """How good mean predictions `probs [n, c]` are, where the true classes stand in the columns `codes [n]`.
-
-    The predicted class is the most probable one (of several, the first). Balanced accuracy is the mean over the classes
-    that occur of the share of each that is predicted right. Log loss is -mean log p(y), no p being less than 1e-12.
-
-    >>> metrics(np.array([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]]), np.array([0, 0, 1]))
-    {'accuracy': 0.666..., 'balanced_accuracy': 0.75, 'log_loss': 0.693...}
-    """
-    probs = np.asarray(probs, np.float64)
-    if not np.isfinite(probs).all():
-        raise ValueError("the model must predict probabilities for the test inputs, but some are NaN or infinite.")
-    right = probs.argmax(axis=1) == codes
-    shares = [right[codes == code].mean() for code in np.unique(codes)]
-    losses = -np.log(np.maximum(probs[np.arange(len(codes)), codes], LEAST))
-    found = right.mean(), np.mean(shares), losses.mean()
-    return {name: float(value) for name, value in zip(METRICS, found, strict=True)}
+def _as_dict(trace: Trace) -> dict[str, Any]:
+    """What is passed on of a trace: all but the predictions, and the cost where there is one."""
+    known = asdict(replace(trace, predictions=None))
+    return {name: value for name, value in known.items() if name != "predictions" and (name != "cost" or value)}
 
 
 def trace_of(job: Job, steps: Iterable[Step]) -> Trace:
@@ -332,9 +330,11 @@ def trace_of(job: Job, steps: Iterable[Step]) -> Trace:
     return Trace(
         *job,
         labels=tuple(step["labels"] for step in steps),
-        metrics={name: tuple(step["metrics"][name] for step in steps) for name in METRICS},
+        metrics={name: tuple(step["metrics"][name] for step in steps) for name in steps[0]["metrics"]},
         questions=tuple(position for step in steps for position in step["asked"]),
         seconds=sum(step["seconds"] for step in steps),
+        cost=tuple(step["cost"] for step in steps if "cost" in step),
+        predictions=np.stack([_array(step["predicted"]) for step in steps]) if "predicted" in steps[0] else None,
     )
 
 
@@ -365,7 +365,7 @@ def _step(line: bytes) -> Step | None:
     try:
         step = json.loads(line)
         whole = isinstance(step["asked"], list) and step["labels"] >= 0 and step["seconds"] >= 0
-        return step if whole and {*step["metrics"]} == {*METRICS} else None
+        return step if whole and isinstance(step["metrics"], dict) and step["metrics"] else None
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -373,6 +373,7 @@ def _step(line: bytes) -> Step | None:
 def _steps(plan: Design, job: Job, past: Sequence[Step]) -> Iterator[Step]:
     """The steps after those that are past."""
     learner, known = _learner(plan, job, past), past[-1]["labels"] if past else 0
+    spent = past[-1].get("cost", 0.0) if past else 0.0
     start = list(plan.starts[job[1]])
     if past and start and past[0]["asked"] != start:
         raise ValueError("the run was begun with other initial labels. Give another folder, or the same initial=.")
@@ -381,11 +382,17 @@ def _steps(plan: Design, job: Job, past: Sequence[Step]) -> Iterator[Step]:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             first = known == 0 and start
-            asked = start if first else learner.ask(min(plan.size, plan.limit - known))
+            asked = start if first else learner.ask(min(plan.sizes[job[0]], plan.limit - known))
             learner.tell(asked, [plan.labels[position] for position in asked])
             known += len(asked)
-            found = metrics(_predicted(learner, plan.test[0]), plan.test[1])
-        step = {"labels": known, "asked": asked, "metrics": found, "seconds": time.perf_counter() - began}
+            found = _predicted(learner, plan)
+            values = measured(plan.metrics, plan.test[1], found, classes=plan.classes or ())
+        step = {"labels": known, "asked": asked, "metrics": values, "seconds": time.perf_counter() - began}
+        if plan.cost is not None:
+            spent += float(plan.cost[asked].sum())
+            step["cost"] = spent
+        if plan.keep_predictions:
+            step["predicted"] = _text(found)
         if plan.ids is not None:
             step["items"] = [plan.ids[position] for position in asked]
         if told := _told(heard):
@@ -395,15 +402,16 @@ def _steps(plan: Design, job: Job, past: Sequence[Step]) -> Iterator[Step]:
 
 def _learner(plan: Design, job: Job, past: Sequence[Step]) -> Learner:
     """A learner that has been told what is past: what it asks follows from its labels alone."""
-    score, seed = job
+    name, seed = job
     learner = Learner(
-        as_model(plan.model(seed)),
+        as_model(plan.models[name](seed)),
         plan.pool,
         targets=plan.targets,
-        score=plan.scores[score],
+        score=plan.scores[name],
         classes=plan.classes,
         seed=seed,
         batch=plan.batch,
+        cost=plan.cost,
         evaluation=0,  # the test set says how good the model is
     )
     asked = [position for step in past for position in step["asked"]]
@@ -411,10 +419,24 @@ def _learner(plan: Design, job: Job, past: Sequence[Step]) -> Learner:
     return learner
 
 
-def _predicted(learner: Learner, x: Any) -> np.ndarray:
-    """p(y|x) `[n, c]`, some inputs at a time: with draws, all of them may be too many."""
-    parts = [learner.predict_proba(take(x, range(span.start, span.stop))) for span in spans(rows(x), TEST_ROWS)]
-    return np.concatenate(parts)
+def _predicted(learner: Learner, plan: Design) -> Prediction:
+    """Of the test set, some inputs at a time: with draws, all of them may be too many."""
+    x = plan.test[0]
+    parts = [take(x, range(span.start, span.stop)) for span in spans(rows(x), TEST_ROWS)]
+    if plan.classes is not None:
+        return Prediction(np.concatenate([learner.predict_proba(part) for part in parts]).astype(np.float64))
+    means, stds = zip(*(learner.predict(part, return_std=True) for part in parts), strict=True)
+    return Prediction(mean=np.concatenate(means), variance=np.concatenate(stds) ** 2)
+
+
+def _text(found: Prediction) -> dict[str, Any]:
+    """Predictions as they are written down: p(y|x) `[n, c]`, or mean and variance `[n, 2]`, in float32."""
+    array = np.stack([found.mean, found.variance], axis=1) if found.probs is None else found.probs  # type: ignore[list-item]
+    return {"shape": array.shape, "float32": base64.b64encode(array.astype("<f4").tobytes()).decode("ascii")}
+
+
+def _array(text: Mapping[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text["float32"]), "<f4").reshape(text["shape"])
 
 
 def _told(heard: Iterable[warnings.WarningMessage]) -> list[list[str]]:

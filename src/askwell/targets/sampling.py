@@ -20,6 +20,7 @@ import numpy as np
 from askwell.arrays import Array, check_probs, check_table, normalised_weights, take
 from askwell.arrays import count as rows_of
 from askwell.checks import count
+from askwell.information import moments
 from askwell.information.categorical import bald
 from askwell.targets.prior import class_weights, effective_size
 
@@ -46,7 +47,7 @@ FEW = 50  # effective inputs, below which weights stand on too little
 LITTLE = 0.3  # of the mean BALD, added to each: without it, targets of no doubt at all get the largest weights
 ROUNDED = 0.02  # how far from one the sum of a rounded prior may be
 
-Belief = Callable[[Any], np.ndarray]
+Belief = Callable[[Any], Any]
 
 
 class Inputs(Protocol):
@@ -78,7 +79,10 @@ class Targets(Protocol):
         """False: every step is given randomness of its own. True: every step is given the same."""
 
     def sample(self, pool: Inputs, belief: Belief, *, classes: Sequence[Any], rng: np.random.Generator) -> Sample:
-        """The target inputs of a step; `belief(x)` is `[n, k, c]`, with columns in the order of `classes`."""
+        """The target inputs of a step; `belief(x)` is `[n, k, c]`, with columns in the order of `classes`.
+
+        Where labels are numbers, `classes` is empty, and `belief(x)` an `askwell.information.moments.Moments`.
+        """
 
 
 def given(x: Any, *, weights: Array | None = None, most: int | None = 1000) -> Targets:
@@ -234,6 +238,11 @@ class _ClassPrior:
 
     def sample(self, pool: Inputs, belief: Belief, *, classes: Sequence[Any], rng: np.random.Generator) -> Sample:
         classes = list(classes)
+        if not classes:
+            raise ValueError(
+                "targets must not be class_prior where labels are numbers: there are no classes to weigh. Try "
+                "askwell.targets.given(x, weights=...), inputs like those the model will meet."
+            )
         prior = self._prior(classes)
         looked = _some(len(pool), self.among, rng)
         means, doubts = [], []
@@ -348,11 +357,12 @@ def _some(n: int, most: int, rng: np.random.Generator) -> np.ndarray:
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
-def _beliefs(take: Callable[[np.ndarray], Any], positions: np.ndarray, belief: Belief) -> Iterator[np.ndarray]:
+def _beliefs(take: Callable[[np.ndarray], Any], positions: np.ndarray, belief: Belief) -> Iterator[Any]:
     """The posterior's probs of these inputs, chunk by chunk; the first one shows how large a row is."""
     start, rows = 0, 64
     while start < len(positions):
-        probs = np.asarray(belief(take(positions[start : start + rows])))
+        found = belief(take(positions[start : start + rows]))
+        probs = found if isinstance(found, moments.Moments) else np.asarray(found)
         yield probs
         start, rows = start + rows, max(1, CHUNK_BYTES // max(1, probs[0].nbytes))
 
@@ -410,8 +420,10 @@ def representatives(
     return subset(share, target_bald(probs), size, rng=rng)
 
 
-def target_bald(probs: Array) -> np.ndarray:
+def target_bald(probs: Any) -> np.ndarray:
     """BALD of each target as float64, never negative, on the CPU."""
+    if isinstance(probs, moments.Moments):
+        return moments.bald(probs)
     scores = bald(probs)
     host = scores if isinstance(scores, np.ndarray) else scores.cpu().numpy()
     return np.maximum(host.astype(np.float64), 0.0)

@@ -159,7 +159,8 @@ def sign_out(request: Request, here: Here, who: Who) -> RedirectResponse:
 def panel(here: Here, who: Who, *, seen: Annotated[str, Query(max_length=64)] = "") -> Response:
     """A part of the page; empty if it is what was `seen` already, so that nothing moves without need."""
     now, looks = here.live.panel(), len(here.session.label_issues(who=who))
-    curve = json.dumps({"metric": now.metric, "points": now.points, "bound": now.how == "cross-validated"})
+    bound = now.how == "cross-validated" and now.metric != "rmse"
+    curve = json.dumps({"metric": now.metric, "points": now.points, "bound": bound})
     body = PAGES.get_template("panel.html").render(panel=now, progress=now.progress, who=who, curve=curve, looks=looks)
     mark = hashlib.blake2b(body.encode(), digest_size=8).hexdigest()
     if mark == seen:

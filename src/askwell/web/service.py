@@ -181,7 +181,8 @@ def _heading(estimate: Mapping[str, Any]) -> str:
     metric, of = str(estimate.get("metric", "")).replace("_", " ").capitalize(), estimate.get("of")
     if not metric:
         return "Learning curve"
-    where = {"targets": " on the targets", "nearest": " on the targets", "chosen": ", a lower bound"}
+    bound, metric = (", an upper bound", "RMSE") if metric == "Rmse" else (", a lower bound", metric)
+    where = {"targets": " on the targets", "nearest": " on the targets", "chosen": bound}
     return metric + where.get(str(of), "" if of else f", {estimate.get('how', '')}")
 
 

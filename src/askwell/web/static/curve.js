@@ -42,7 +42,7 @@ function options(width, read, bound) {
 // Some room above and below, and never so close that noise looks like a mountain.
 function stretch(low, high) {
   const middle = (low + high) / 2;
-  const half = Math.max((high - low) / 2 * 1.12, 0.04);
+  const half = Math.max((high - low) / 2 * 1.12, Math.min(0.04, Math.abs(middle) / 10));
   return [middle - half, middle + half];
 }
 
