@@ -155,7 +155,7 @@ def test_what_an_accuracy_takes(project, place):
     with open_store(f"sqlite:///{place}/p/labels.db") as store:
         session = Session(store, [f"m{n}" for n in range(80)])
         session.put_round(report(1, 60, estimate=drawn, change=change))
-    assert "An accuracy of 0.81 on the targets takes at least 0 more labels, probably about 12." in " ".join(
+    assert "An accuracy of 0.81 on the targets takes at least 0 more labels, probably about 11." in " ".join(
         fine("status", "p", "--reach", 0.81).split()
     )
     assert "takes at least 50 more labels, probably more than can be foreseen" in " ".join(
