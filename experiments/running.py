@@ -34,6 +34,7 @@ FIGURES = {
     "example_gp": "example_gp:FIGURE",
     "tables": "tables:FIGURE",
     "start": "start:FIGURE",
+    "features": "features:FIGURE",
     "published": "published:FIGURE",
     "costs": "costs:FIGURE",
     "honest": "honest:FIGURE",

@@ -27,6 +27,7 @@ from askwell.checks import fingerprint, write_file
 from askwell.data import Dataset, Items, Rows, Table
 from askwell.data.display import pixels
 from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, table_encoding
+from askwell.data.pretrained import is_pretrained, pretrained
 from askwell.data.table import check_column, listed
 
 __all__ = ["EMBEDDINGS", "Features", "Pairing", "is_file", "kept_features", "make_features", "vectors_of"]
@@ -35,8 +36,8 @@ Encode: TypeAlias = Callable[[Items, Path | None], np.ndarray]
 
 EMBEDDINGS = "embeddings:"
 SIDE = 32  # pixels, each way, that a picture is scaled to
-COMPONENTS = 64  # numbers that a picture becomes
-LOOK = 5_000  # pictures that the components are found from
+COMPONENTS = 64  # numbers that a picture becomes, or the numbers that a net made of it or of a text
+LOOK = 5_000  # pictures, or what a net made, that the components are found from
 SAY_WHOSE = 'np.savez("vectors.npz", ids=ids, x=x), which says whose each vector is'
 
 
@@ -84,9 +85,10 @@ def make_features(
 
     "text" is TF-IDF of the shown texts, cut to 50 numbers by SVD; "pixels" 32 x 32 pixels, cut to 64 by PCA; "columns"
     all columns but those of `drop`, by `askwell.data.encoded`, and prose as texts; a list of columns those, in the
-    same way. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder` (.npz with
-    ids, or .npy), with that of the targets after a comma; `recorded` are the pairings that were stored, of the pool and
-    of the targets, and `pairings` of the result those to store.
+    same way. The name of an encoder (`askwell.data.pretrained`) is what it makes of the shown texts or pictures, cut to
+    64 numbers by PCA. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder`
+    (.npz with ids, or .npy), with that of the targets after a comma; `recorded` are the pairings that were stored, of
+    the pool and of the targets, and `pairings` of the result those to store.
 
     >>> path = getfixture("tmp_path") / "a.csv"
     >>> _ = path.write_text("age,town\\n31,Oslo\\n5,Rome\\n7,Rome\\n")
@@ -99,6 +101,8 @@ def make_features(
     if isinstance(features, str) and features.startswith(EMBEDDINGS):
         return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder, recorded)
     both = [items] if targets is None else [items, targets]
+    if isinstance(features, str) and is_pretrained(features):
+        return _from_encoder(both, features, folder)
     if features == "text":
         _check_kind(items, "text", features)
         x, note, numbers = _from_texts([_contents(each) for each in both])
@@ -241,25 +245,55 @@ def _from_texts(parts: Sequence[Sequence[str]]) -> tuple[np.ndarray, str, Encode
 
 def _from_pictures(parts: Sequence[Sequence[Path]]) -> tuple[np.ndarray, str, Callable[[Sequence[Path]], np.ndarray]]:
     """`[n + m, d]`, how, and a function that does the same to other pictures."""
+    x = _pixels([path for part in parts for path in part])
+    note = f"{SIDE} x {SIDE} pixels"
+    if len(x) < 2:
+        return x, note, _pixels
+    cut, how = _components(x[:: 1 + len(x) // LOOK], min(COMPONENTS, len(x) - 1))
+    return cut(x), note + how, lambda others: cut(_pixels(others))
+
+
+def _components(some: np.ndarray, d: int) -> tuple[Callable[[np.ndarray], np.ndarray], str]:
+    """A function that cuts rows to at most d numbers by PCA, found from `some [n, D]`, and how in words."""
     from sklearn.utils.extmath import randomized_svd
 
-    x = _pixels([path for part in parts for path in part])
-    d = min(COMPONENTS, len(x) - 1)
-    note = f"{SIDE} x {SIDE} pixels"
-    if d < 1:
-        return x, note, _pixels
-    some = x[:: 1 + len(x) // LOOK]
     centre = some.mean(axis=0, dtype=np.float64)
     with one_thread_each():
         _, sizes, directions = randomized_svd(some - centre, min(d, len(some)), n_iter=5, random_state=0)
-        cut = (x - centre) @ directions.T
     share = np.square(sizes).sum() / max(np.square(some - centre).sum(), 1e-12)
-    note += f", in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
-    return cut, note, lambda others: (_pixels(others) - centre) @ directions.T
+    how = f", in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
+
+    def cut(x: Any) -> np.ndarray:
+        with one_thread_each():
+            return np.asarray((x - centre) @ directions.T)  # [n, d]
+
+    return cut, how
 
 
 def _pixels(paths: Sequence[Path]) -> np.ndarray:
     return np.stack([pixels(path, side=SIDE).ravel() for path in paths])
+
+
+# ---- encoders ------------------------------------------------------------------------------------------------------
+
+
+def _from_encoder(both: Sequence[Items], name: str, folder: Path) -> Features:
+    """What a net makes of texts or pictures; of many, some at a time are held before they are cut."""
+    encoder = pretrained(name, folder=folder)
+    for each in both:
+        _check_kind(each, encoder.kind, encoder.name)
+    contents = [content for each in both for content in _contents(each)]
+    note = f"{encoder.width} numbers by {encoder.full_name}"
+    d = min(COMPONENTS, encoder.width, len(contents) - 1)
+    some = encoder(contents[:: 1 + len(contents) // LOOK])
+    cut, how = _components(some, d) if d > 0 else (lambda x: x, "")
+    x = np.concatenate([cut(encoder(contents[span])) for span in spans(len(contents), LEARNT)])
+
+    def encode(others: Items, _: Path | None) -> np.ndarray:
+        _check_kind(others, encoder.kind, encoder.name)
+        return cut(encoder(_contents(others)))
+
+    return _apart(len(both[0]), x, note + how, encode, both[0].shown)
 
 
 # ---- embeddings ----------------------------------------------------------------------------------------------------
@@ -376,7 +410,7 @@ def _dependencies(
             for path in each.take(np.arange(len(each))):
                 seen = path.stat()
                 yield f"{path.name}\0{seen.st_size}\0{seen.st_mtime_ns}\n"
-        elif each.kind == "text" and features == "text":
+        elif each.kind == "text" and (features == "text" or is_pretrained(str(features))):
             yield from (
                 "".join([f"{len(text)}\n{text}" for text in each.contents[span]]) for span in spans(len(each), LEARNT)
             )

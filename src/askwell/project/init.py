@@ -14,6 +14,7 @@ from askwell.checks import write_file
 from askwell.data import Items, Table, open_items
 from askwell.data.encoding import is_prose
 from askwell.data.files import is_url
+from askwell.data.pretrained import is_pretrained, pretrained
 from askwell.data.reading import read_table
 from askwell.data.table import is_missing
 from askwell.models import as_model
@@ -161,6 +162,8 @@ def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **g
         features = {"text": "text", "image": "pixels", "table": "columns"}[items.kind]
     elif not isinstance(features, str):
         features = tuple(features)
+    elif is_pretrained(features):
+        features = (features,) if features in items.columns else _with_fingerprint(features, home)
     elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
         features = EMBEDDINGS + ",".join(_path_from(name.strip(), home) for name in names.split(","))
     if given.get("template") is not None:
@@ -173,6 +176,15 @@ def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **g
         given["show"] = items.shown  # the column that was found
     model = model or _fitting(items, features)
     return Settings(**given, kind=items.kind, classes=classes, features=features, model=model), items
+
+
+def _with_fingerprint(name: str, home: Path) -> str:
+    """The encoder's name as seen from the project's folder, and what its weights are known by from now on."""
+    plain, at, recorded = name.partition("@")
+    if Path(plain).exists():
+        seen = _path_from(plain, home)
+        plain = seen if is_pretrained(seen) else f"./{seen}"
+    return pretrained(f"{plain}{at}{recorded}", folder=home).full_name
 
 
 def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
