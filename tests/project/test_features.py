@@ -16,7 +16,7 @@ from PIL import Image
 from pyarrow import parquet
 from random_nets import write_bert, write_mobilenet
 
-from askwell.data import encoded, open_items, read_table
+from askwell.data import Rows, encoded, open_items, read_table
 from askwell.project import Project, init_project, open_project
 from askwell.project import features as room
 from askwell.project.backup import backup_project, restore_project
@@ -248,6 +248,36 @@ def test_texts_by_an_encoder_and_new_ones_too(mail, tmp_path, monkeypatch):
     again = made(pool, None, name, folder=tmp_path)
     assert again.pool.shape == (120, 8)
     assert [*(tmp_path / "cache").rglob("*.npz")] == cached  # nothing was computed
+
+
+def test_texts_that_stay_in_files(mail, tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(room, "IN_A_FILE", 25)
+    name = str(write_bert(tmp_path / "net"))
+    (tmp_path / "big").mkdir()
+    lines = (tmp_path / "pool.csv").read_text().splitlines()
+    (tmp_path / "big" / "a.csv").write_text("\n".join(lines[:71]) + "\n")
+    (tmp_path / "big" / "b.csv").write_text("\n".join([lines[0], *lines[71:]]) + "\n")
+    pool = open_items(str(tmp_path / "big" / "*.csv"), id="key", show="text")
+    found = made(pool, mail[1], name, folder=tmp_path)
+    assert isinstance(found.pool, Rows)
+    assert found.pool.shape == (120, 8)
+    whole = made(mail[0], mail[1], name, folder=tmp_path)  # the same directions, turned by PCA
+    gram = np.corrcoef((found.pool[:] @ found.pool[:].T).ravel(), (whole.pool @ whole.pool.T).ravel())[0, 1]
+    assert gram > 0.99
+    np.testing.assert_allclose(found.encode(pool, None), found.pool[:], atol=1e-5)
+    np.testing.assert_allclose(found.encode(mail[1], None), found.targets, atol=1e-5)
+
+    files = sorted((tmp_path / "cache").rglob("files/*.npy"))
+    assert len(files) == 5  # 25, 25, 20 of the first file, 25, 25 of the second
+    before = {file: file.stat().st_mtime_ns for file in files}
+    files[2].write_bytes(files[2].read_bytes()[:-10])  # as nothing of askwell leaves it
+    files[3].unlink()  # as if the process had been killed before
+    again = made(pool, None, name, folder=tmp_path)
+    np.testing.assert_allclose(again.pool[:], found.pool[:], atol=1e-5)
+    made_again = [file for file in files if file.stat().st_mtime_ns != before[file]]
+    assert made_again == [files[2], files[3]]
 
 
 # ---- embeddings ----

@@ -79,6 +79,7 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
     """
     from askwell.data.pretrained import is_pretrained
     from askwell.project import init_project, project_note
+    from askwell.project.init import features_advice
 
     whole = features is None or features.startswith("embeddings:") or is_pretrained(features)
 
@@ -95,5 +96,7 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
             **options,
         ) as project:
             click.echo(project_note(project))
+            if advice := features_advice(project):
+                click.echo(advice)
         shown = click.format_filename(folder)
         click.echo(f"\nCreated {shown}/. Settings are in askwell.toml.\nNext: askwell serve {shown}")

