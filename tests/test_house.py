@@ -60,6 +60,9 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         *(f"data/{name}.py" for name in ("table", "csv", "parquet")),
     },
     "fsspec": {"data/files.py"},
+    "tokenizers": {"data/pretrained.py"},
+    "onnxruntime": {"data/pretrained.py"},
+    "huggingface_hub": {"data/pretrained.py"},
     "numba": {
         "compiling.py",
         "information/_kernels/epig.py",

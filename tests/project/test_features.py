@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from mails import write_mails
 from PIL import Image
 from pyarrow import parquet
+from random_nets import write_bert, write_mobilenet
 
-from askwell.data import encoded, open_items, read_table
+from askwell.data import Rows, encoded, open_items, read_table
 from askwell.project import Project, init_project, open_project
 from askwell.project import features as room
 from askwell.project.backup import backup_project, restore_project
@@ -156,6 +158,126 @@ def test_pixels_tell_pictures_apart(tmp_path):
     first = found.pool[:, 0]
     assert (np.sign(first[::2]) == np.sign(first[0])).all()
     assert (np.sign(first[1::2]) == -np.sign(first[0])).all()
+
+
+# ---- encoders ----
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    """Pictures, the first four of them in a second folder too, and a net with random weights; an own cache."""
+    pytest.importorskip("torch", reason="PyTorch writes the random weights of these tests")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for folder, count in (("img", 12), ("new", 4)):
+        (tmp_path / folder).mkdir()
+        rng = rng_for(0, 0, "pictures")
+        for place in range(count):
+            values = rng.integers(0, 60, (20, 30, 3), dtype=np.uint8)
+            values[:, :15] += np.uint8(150 * (place % 2))
+            Image.fromarray(values).save(tmp_path / folder / f"{place:02}.png")
+    write_mobilenet(tmp_path / "nets" / "net.pth")
+    return tmp_path
+
+
+def test_a_project_with_an_encoder_from_init_to_predictions(pictures):
+    folder = pictures / "p"
+    with init_project(
+        folder, pool=pictures / "img", classes=["dark", "light"], features=str(pictures / "nets" / "net.pth")
+    ) as project:
+        recorded = project.settings.features
+        assert re.fullmatch(r".*/nets/net\.pth@[0-9a-f]{12}", recorded)
+        assert project.settings.model == "linear"
+        assert project.features()[0].shape == (12, 11)
+        assert project.features_note.startswith(f"1280 numbers by {recorded}, in 11 numbers by PCA (")
+        session = project.session()
+        for task in session.next("ada", size=10):
+            answer = ("dark", "light")[int(task.item[:2]) % 2]
+            session.answer("ada", task.item, answer, key=task.item, token=task.token)
+    with open_project(folder) as project:
+        found = predict_items(project, open_input(project, pictures / "new"))
+        np.testing.assert_allclose(found.probs, predict_items(project, "pool").probs[:4], atol=1e-5)
+
+    write_mobilenet(pictures / "nets" / "net.pth", seed=1)
+    with open_project(folder) as project:
+        assert project.features()[0].shape == (12, 11)  # as they were made
+        with pytest.raises(ValueError, match=f"others than those that were recorded: .*, not {recorded[-12:]}"):
+            open_input(project, pictures / "new")
+    (pictures / "nets" / "net.pth").unlink()
+    with open_project(folder) as project, pytest.raises(ValueError, match="there is no encoder"):
+        open_input(project, pictures / "new")
+
+
+def test_weights_inside_the_folder_of_the_project(pictures):
+    (pictures / "p").mkdir()
+    (pictures / "nets" / "net.pth").rename(pictures / "p" / "net.pth")
+    name = str(pictures / "p" / "net.pth")
+    with init_project(pictures / "p", pool=pictures / "img", classes=["a", "b"], features=name) as project:
+        assert project.settings.features.startswith("./net.pth@")
+
+
+def test_an_encoder_of_something_else(pictures, mail):
+    name = str(pictures / "nets" / "net.pth")
+    with pytest.raises(ValueError, match="are for items shown as image, but those here are of kind 'text'"):
+        made(mail[0], None, name, folder=pictures)
+    with pytest.raises(ValueError, match="are for items shown as image"):
+        init_project(pictures / "p", pool=pictures / "pool.csv", classes=["a", "b"], show="text", features=name)
+    assert not (pictures / "p").exists()
+
+
+def test_a_picture_that_breaks_half_way_leaves_no_project(pictures):
+    file = pictures / "img" / "11.png"
+    file.write_bytes(file.read_bytes()[:-400])
+    with pytest.raises(ValueError, match=r"11\.png is a damaged picture"):
+        init_project(
+            pictures / "p", pool=pictures / "img", classes=["a", "b"], features=str(pictures / "nets" / "net.pth")
+        )
+    assert not (pictures / "p").exists()
+
+
+def test_texts_by_an_encoder_and_new_ones_too(mail, tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name = str(write_bert(tmp_path / "net"))
+    pool, targets, _ = mail
+    both = made(pool, targets, name, folder=tmp_path)
+    assert both.pool.shape == (120, 8)
+    assert both.targets.shape == (30, 8)
+    np.testing.assert_allclose(both.encode(targets, None), both.targets, atol=1e-5)
+    np.testing.assert_allclose(np.square(np.concatenate([both.pool, both.targets])).mean(), 1, atol=1e-4)
+    cached = [*(tmp_path / "cache").rglob("*.npz")]
+    again = made(pool, None, name, folder=tmp_path)
+    assert again.pool.shape == (120, 8)
+    assert [*(tmp_path / "cache").rglob("*.npz")] == cached  # nothing was computed
+
+
+def test_texts_that_stay_in_files(mail, tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(room, "IN_A_FILE", 25)
+    name = str(write_bert(tmp_path / "net"))
+    (tmp_path / "big").mkdir()
+    lines = (tmp_path / "pool.csv").read_text().splitlines()
+    (tmp_path / "big" / "a.csv").write_text("\n".join(lines[:71]) + "\n")
+    (tmp_path / "big" / "b.csv").write_text("\n".join([lines[0], *lines[71:]]) + "\n")
+    pool = open_items(str(tmp_path / "big" / "*.csv"), id="key", show="text")
+    found = made(pool, mail[1], name, folder=tmp_path)
+    assert isinstance(found.pool, Rows)
+    assert found.pool.shape == (120, 8)
+    whole = made(mail[0], mail[1], name, folder=tmp_path)  # the same directions, turned by PCA
+    gram = np.corrcoef((found.pool[:] @ found.pool[:].T).ravel(), (whole.pool @ whole.pool.T).ravel())[0, 1]
+    assert gram > 0.99
+    np.testing.assert_allclose(found.encode(pool, None), found.pool[:], atol=1e-5)
+    np.testing.assert_allclose(found.encode(mail[1], None), found.targets, atol=1e-5)
+
+    files = sorted((tmp_path / "cache").rglob("files/*.npy"))
+    assert len(files) == 5  # 25, 25, 20 of the first file, 25, 25 of the second
+    before = {file: file.stat().st_mtime_ns for file in files}
+    files[2].write_bytes(files[2].read_bytes()[:-10])  # as nothing of askwell leaves it
+    files[3].unlink()  # as if the process had been killed before
+    again = made(pool, None, name, folder=tmp_path)
+    np.testing.assert_allclose(again.pool[:], found.pool[:], atol=1e-5)
+    made_again = [file for file in files if file.stat().st_mtime_ns != before[file]]
+    assert made_again == [files[2], files[3]]
 
 
 # ---- embeddings ----

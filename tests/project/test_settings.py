@@ -104,7 +104,7 @@ def test_costs_of_errors_have_their_section(tmp_path):
     ({"classes": ("ham", "x" * 101)}, "at most 100 letters"),
     ({"features": ()}, "features must name a column at least"),
     ({"features": ("a", "a")}, "each column once"),
-    ({"features": "embeddings:"}, "features must be one of text, pixels, columns, a list of columns, or"),
+    ({"features": "embeddings:"}, "features must be one of text, pixels, columns, minilm, mobilenet, a list"),
     ({"model": "linaer"}, "model must be one of forest, linear, gp, or module:function, but it is 'linaer'. Did"),
     ({"score": "epgi"}, "score must be one of random.*Did you mean 'epig'"),
     ({"show": "text"}, "show must be a list of column names"),

@@ -47,7 +47,11 @@ SHARE = click.FloatRange(0, 0.5)
 @click.option(
     "--cost", metavar="COLUMN", help="Column with the cost of labelling a row; items are ranked by gain per cost."
 )
-@click.option("--features", metavar="COLUMNS", help="Feature columns; or embeddings:COLUMN, embeddings:FILE.npy.")
+@click.option(
+    "--features",
+    metavar="COLUMNS",
+    help="Feature columns; minilm, mobilenet or another net; or embeddings:COLUMN, embeddings:FILE.npy.",
+)
 @click.option("--model", metavar="NAME", help="forest, linear, gp, or module:function.  [default: depends on the data]")
 @click.option("--score", metavar="NAME", help="Acquisition function, such as epig, bald, margin.  [default: auto]")
 @whole_number("--batch", help="Batch size: questions chosen together.  [default: 10]")
@@ -75,14 +79,18 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
     too large to read: a folder of Parquet or CSV files, or a glob such as 'big/*.parquet'. Writes
     askwell.toml, a file of settings that you can edit, and the label store. If init fails, nothing is created.
     """
+    from askwell.data.pretrained import is_pretrained
     from askwell.project import init_project, project_note
+    from askwell.project.init import features_advice
+
+    whole = features is None or features.startswith("embeddings:") or is_pretrained(features)
 
     with one_message():
         ends = options.pop("label_range")
         prior, weights = options.pop("class_prior"), options.pop("class_weights")
         with init_project(
             folder,
-            features=features if features is None or features.startswith("embeddings:") else split_names(features),
+            features=features if whole else split_names(features),
             classes=split_names(options.pop("classes")),
             show=split_names(options.pop("show")),
             label_range=None if ends is None else _range(ends),
@@ -92,6 +100,8 @@ def init(folder: Path, features: str | None, **options: Any) -> None:
             **options,
         ) as project:
             click.echo(project_note(project))
+            if advice := features_advice(project):
+                click.echo(advice)
         shown = click.format_filename(folder)
         click.echo(f"\nCreated {shown}/. Settings are in askwell.toml.\nNext: askwell serve {shown}")
 

@@ -555,18 +555,31 @@ def media_type(path: Path) -> str:
         return TYPES[picture.format]
 
 
-def pixels(path: Path, *, side: int) -> np.ndarray:
-    """The picture as numbers from 0 to 1, `[side, side, 3]`, scaled without keeping its proportions, on white."""
+def pixels(path: Path | np.ndarray, *, side: int, smooth: bool = False) -> np.ndarray:
+    """The picture as numbers from 0 to 1, `[side, side, 3]`, scaled without keeping its proportions, on white.
+
+    `path` may be an array of bytes instead, `[h, w]` or `[h, w, 3]`. What is made larger has steps unless `smooth`.
+    """
+    if isinstance(path, np.ndarray):
+        if path.dtype != np.uint8 or path.ndim not in (2, 3) or path.shape[2:] not in ((), (3,)):
+            raise ValueError(f"a picture must be bytes [h, w] or [h, w, 3], but it is {path.dtype} {path.shape}.")
+        image = _image()
+        return _scaled(image.fromarray(path), side, smooth)
     with _opened(path) as picture:
         try:
             if picture.format == "JPEG":
                 picture.draft("RGB", (2 * side, 2 * side))  # decodes a smaller picture, which is many times faster
-            whole = picture.convert("RGBA")
-            ground = _image().new("RGBA", whole.size, "white")
-            ground.alpha_composite(whole)
-            small = ground.convert("RGB").resize((side, side), _image().Resampling.BOX)
+            return _scaled(picture, side, smooth)
         except Exception as error:
             raise ValueError(_broken(path, error)) from None
+
+
+def _scaled(picture: Any, side: int, smooth: bool) -> np.ndarray:
+    whole = picture.convert("RGBA")
+    ground = _image().new("RGBA", whole.size, "white")
+    ground.alpha_composite(whole)
+    way = _image().Resampling.BILINEAR if smooth else _image().Resampling.BOX
+    small = ground.convert("RGB").resize((side, side), way)
     values: np.ndarray = np.asarray(small, np.float32) / np.float32(255)
     return values
 

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -24,10 +25,13 @@ import numpy as np
 
 from askwell.arrays import one_thread_each, spans
 from askwell.checks import fingerprint, write_file
-from askwell.data import Dataset, Items, Rows, Table
+from askwell.data import Dataset, Items, Rows, Table, open_rows
 from askwell.data.display import pixels
 from askwell.data.encoding import LEARNT, Encoder, fit_texts, in_one_unit, table_encoding
+from askwell.data.files import saved_array
+from askwell.data.pretrained import PretrainedEncoder, is_pretrained, pretrained
 from askwell.data.table import check_column, listed
+from askwell.progress import counted
 
 __all__ = ["EMBEDDINGS", "Features", "Pairing", "is_file", "kept_features", "make_features", "vectors_of"]
 
@@ -35,8 +39,9 @@ Encode: TypeAlias = Callable[[Items, Path | None], np.ndarray]
 
 EMBEDDINGS = "embeddings:"
 SIDE = 32  # pixels, each way, that a picture is scaled to
-COMPONENTS = 64  # numbers that a picture becomes
-LOOK = 5_000  # pictures that the components are found from
+COMPONENTS = 64  # numbers that a picture becomes, or the numbers that a net made of it or of a text
+IN_A_FILE = 2_000  # texts of a pool in files whose numbers are saved together
+LOOK = 5_000  # pictures, or what a net made, that the components are found from
 SAY_WHOSE = 'np.savez("vectors.npz", ids=ids, x=x), which says whose each vector is'
 
 
@@ -84,9 +89,10 @@ def make_features(
 
     "text" is TF-IDF of the shown texts, cut to 50 numbers by SVD; "pixels" 32 x 32 pixels, cut to 64 by PCA; "columns"
     all columns but those of `drop`, by `askwell.data.encoded`, and prose as texts; a list of columns those, in the
-    same way. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder` (.npz with
-    ids, or .npy), with that of the targets after a comma; `recorded` are the pairings that were stored, of the pool and
-    of the targets, and `pairings` of the result those to store.
+    same way. The name of an encoder (`askwell.data.pretrained`) is what it makes of the shown texts or pictures, cut to
+    64 numbers by PCA. "embeddings:" names a column of lists of numbers, or a file of vectors as seen from `folder`
+    (.npz with ids, or .npy), with that of the targets after a comma; `recorded` are the pairings that were stored, of
+    the pool and of the targets, and `pairings` of the result those to store.
 
     >>> path = getfixture("tmp_path") / "a.csv"
     >>> _ = path.write_text("age,town\\n31,Oslo\\n5,Rome\\n7,Rome\\n")
@@ -95,10 +101,14 @@ def make_features(
     [[31.0, 0.0], [5.0, 1.0], [7.0, 1.0]]
     """
     if items.in_files or (targets is not None and targets.in_files):
+        if items.in_files and isinstance(features, str) and is_pretrained(features):
+            return _from_encoder_in_files(items, targets, features, folder)
         return _of_files(items, targets, features, drop)
     if isinstance(features, str) and features.startswith(EMBEDDINGS):
         return _embeddings(items, targets, features.removeprefix(EMBEDDINGS), folder, recorded)
     both = [items] if targets is None else [items, targets]
+    if isinstance(features, str) and is_pretrained(features):
+        return _from_encoder(both, features, folder)
     if features == "text":
         _check_kind(items, "text", features)
         x, note, numbers = _from_texts([_contents(each) for each in both])
@@ -188,7 +198,8 @@ def _of_files(items: Items, targets: Items | None, features: str | Sequence[str]
     if features in ("text", "pixels") or (vectors and str(features).removeprefix(EMBEDDINGS) not in data.columns):
         raise ValueError(
             f"features {features!r} are not made of a pool in files ({items.source}). Give embeddings as a column of "
-            "its files (Parquet lists of a fixed size) and name it: embeddings:COLUMN. Or give the pool as one file."
+            "its files (Parquet lists of a fixed size) and name it: embeddings:COLUMN. Or have texts embedded: minilm. "
+            "Or give the pool as one file."
         )
     if vectors:
         name = str(features).removeprefix(EMBEDDINGS)
@@ -241,25 +252,118 @@ def _from_texts(parts: Sequence[Sequence[str]]) -> tuple[np.ndarray, str, Encode
 
 def _from_pictures(parts: Sequence[Sequence[Path]]) -> tuple[np.ndarray, str, Callable[[Sequence[Path]], np.ndarray]]:
     """`[n + m, d]`, how, and a function that does the same to other pictures."""
+    x = _pixels([path for part in parts for path in part])
+    note = f"{SIDE} x {SIDE} pixels"
+    if len(x) < 2:
+        return x, note, _pixels
+    cut, how = _components(x[:: 1 + len(x) // LOOK], min(COMPONENTS, len(x) - 1))
+    return cut(x), note + how, lambda others: cut(_pixels(others))
+
+
+def _components(some: np.ndarray, d: int) -> tuple[Callable[[np.ndarray], np.ndarray], str]:
+    """A function that cuts rows to at most d numbers by PCA, found from `some [n, D]`, and how in words."""
     from sklearn.utils.extmath import randomized_svd
 
-    x = _pixels([path for part in parts for path in part])
-    d = min(COMPONENTS, len(x) - 1)
-    note = f"{SIDE} x {SIDE} pixels"
-    if d < 1:
-        return x, note, _pixels
-    some = x[:: 1 + len(x) // LOOK]
     centre = some.mean(axis=0, dtype=np.float64)
     with one_thread_each():
         _, sizes, directions = randomized_svd(some - centre, min(d, len(some)), n_iter=5, random_state=0)
-        cut = (x - centre) @ directions.T
     share = np.square(sizes).sum() / max(np.square(some - centre).sum(), 1e-12)
-    note += f", in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
-    return cut, note, lambda others: (_pixels(others) - centre) @ directions.T
+    how = f", in {len(sizes)} numbers by PCA ({share:.0%} of the variance)"
+
+    def cut(x: Any) -> np.ndarray:
+        with one_thread_each():
+            return np.asarray((x - centre) @ directions.T)  # [n, d]
+
+    return cut, how
 
 
 def _pixels(paths: Sequence[Path]) -> np.ndarray:
     return np.stack([pixels(path, side=SIDE).ravel() for path in paths])
+
+
+# ---- encoders ------------------------------------------------------------------------------------------------------
+
+
+def _from_encoder(both: Sequence[Items], name: str, folder: Path) -> Features:
+    """What a net makes of texts or pictures; of many, some at a time are held before they are cut."""
+    encoder = pretrained(name, folder=folder)
+    for each in both:
+        _check_kind(each, encoder.kind, encoder.name)
+    contents = [content for each in both for content in _contents(each)]
+    note = f"{encoder.width} numbers by {encoder.full_name}"
+    d = min(COMPONENTS, encoder.width, len(contents) - 1)
+    some = encoder(contents[:: 1 + len(contents) // LOOK])
+    cut, how = _components(some, d) if d > 0 else (lambda x: x, "")
+    x = np.concatenate([cut(encoder(contents[span])) for span in spans(len(contents), LEARNT)])
+
+    def encode(others: Items, _: Path | None) -> np.ndarray:
+        _check_kind(others, encoder.kind, encoder.name)
+        return cut(encoder(_contents(others)))
+
+    return _apart(len(both[0]), x, note + how, encode, both[0].shown)
+
+
+def _from_encoder_in_files(items: Items, targets: Items | None, name: str, folder: Path) -> Features:
+    """The same of texts that stay in their files: what a net makes of them goes into files too, and is not cut."""
+    encoder = pretrained(name, folder=folder)
+    for each in [items] if targets is None else [items, targets]:
+        _check_kind(each, encoder.kind, encoder.name)
+    rows = _rows_by_encoder(items, encoder).in_one_unit()
+    (column,) = items.shown
+
+    def encode(others: Items, _: Path | None = None) -> np.ndarray:
+        if isinstance(others.table, Dataset):
+            return rows.scaled(_rows_by_encoder(others, encoder)[:])
+        texts = others.table.texts(column) if others.table is not None else [*others.contents]
+        return rows.scaled(_with_blanks(texts, encoder))
+
+    theirs: np.ndarray | Rows | None = None
+    if targets is not None:
+        in_files = isinstance(targets.table, Dataset)
+        theirs = _rows_by_encoder(targets, encoder).data.inputs(like=rows) if in_files else encode(targets)
+    return Features(rows, theirs, f"{encoder.width} numbers by {encoder.full_name}", True, (column,), encode)
+
+
+def _rows_by_encoder(items: Items, encoder: PretrainedEncoder) -> Rows:
+    """The numbers of a column of texts in files, as files by their content: those that are there are not made again."""
+    data = items.table
+    assert isinstance(data, Dataset)
+    if encoder.cache is None:
+        raise ValueError("the numbers of a pool in files need a cache that they can be kept in.")
+    folder = encoder.cache / encoder.fingerprint / "files"
+    folder.mkdir(parents=True, exist_ok=True)
+    alone, paths = replace(encoder, cache=None), []
+    with counted(len(data), label=f"embedding by {encoder.name}", unit="texts") as done:
+        for table in data.tables(items.shown):
+            texts = table.texts(items.shown[0])
+            for span in spans(len(texts), IN_A_FILE):
+                some = texts[span]
+                path = folder / f"{fingerprint([json.dumps(some)])}.npy"
+                if not _is_array(path, (len(some), encoder.width)):
+                    write_file(path, partial(_save_rows, x=_with_blanks(some, alone)))
+                paths.append(path)
+                done(len(some))
+    return open_rows(paths)
+
+
+def _save_rows(path: Path, *, x: np.ndarray) -> None:
+    np.save(path, x)
+
+
+def _is_array(path: Path, shape: tuple[int, int]) -> bool:
+    """Whether a whole array of this shape is saved there."""
+    try:
+        return bool(saved_array(path).shape == shape)
+    except ValueError:
+        return False
+
+
+def _with_blanks(texts: Sequence[str], encoder: PretrainedEncoder) -> np.ndarray:
+    """The numbers of texts, zeros for those that say nothing: each row of a pool in files is an item."""
+    x = np.zeros((len(texts), encoder.width), np.float32)
+    rows = [row for row, text in enumerate(texts) if text.strip()]
+    x[rows] = encoder([texts[row] for row in rows])
+    return x
 
 
 # ---- embeddings ----------------------------------------------------------------------------------------------------
@@ -376,7 +480,7 @@ def _dependencies(
             for path in each.take(np.arange(len(each))):
                 seen = path.stat()
                 yield f"{path.name}\0{seen.st_size}\0{seen.st_mtime_ns}\n"
-        elif each.kind == "text" and features == "text":
+        elif each.kind == "text" and (features == "text" or is_pretrained(str(features))):
             yield from (
                 "".join([f"{len(text)}\n{text}" for text in each.contents[span]]) for span in spans(len(each), LEARNT)
             )

@@ -14,6 +14,7 @@ from askwell.checks import write_file
 from askwell.data import Items, Table, holds_numbers, open_items
 from askwell.data.encoding import is_prose
 from askwell.data.files import is_url
+from askwell.data.pretrained import is_pretrained, missing_packages, pretrained
 from askwell.data.reading import read_table
 from askwell.data.table import is_missing
 from askwell.models import as_model
@@ -26,7 +27,7 @@ from askwell.session.rules import Rules
 from askwell.session.session import Session
 from askwell.session.state import State
 
-__all__ = ["init_project", "project_note"]
+__all__ = ["features_advice", "init_project", "project_note"]
 
 SHOWN = 5  # of what was left out
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -183,6 +184,8 @@ def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **g
         features = {"text": "text", "image": "pixels", "table": "columns"}[items.kind]
     elif not isinstance(features, str):
         features = tuple(features)
+    elif is_pretrained(features):
+        features = (features,) if features in items.columns else _with_fingerprint(features, home)
     elif features.startswith(EMBEDDINGS) and (names := features.removeprefix(EMBEDDINGS)) not in items.columns:
         features = EMBEDDINGS + ",".join(_path_from(name.strip(), home) for name in names.split(","))
     if given.get("template") is not None:
@@ -199,6 +202,15 @@ def _settings(home: Path, *, features: Any, model: str | None, classes: Any, **g
         given["show"] = items.shown  # the column that was found
     model = model or _fitting(items, features)
     return Settings(**given, kind=items.kind, classes=classes, features=features, model=model), items
+
+
+def _with_fingerprint(name: str, home: Path) -> str:
+    """The encoder's name as seen from the project's folder, and what its weights are known by from now on."""
+    plain, at, recorded = name.partition("@")
+    if Path(plain).exists():
+        seen = _path_from(plain, home)
+        plain = seen if is_pretrained(seen) else f"./{seen}"
+    return pretrained(f"{plain}{at}{recorded}", folder=home).full_name
 
 
 def _fitting(items: Items, features: str | tuple[str, ...]) -> str:
@@ -413,6 +425,26 @@ def project_note(project: Project) -> str:
         costs = (f"{name} {wanted.class_weights.get(name, 1):g}" for name in wanted.classes)
         lines.append(f"class weights: {', '.join(costs)}")
     return "\n".join(lines)
+
+
+def features_advice(project: Project) -> str | None:
+    """What to try in place of the simple default for texts or pictures, as `askwell reproduce features` measured it."""
+    name, gain = _MEASURED.get(str(project.settings.features), ("", ""))
+    if not name:
+        return None
+    missing = missing_packages(name)
+    how = f" It needs: {missing}." if missing else " All it needs is installed."
+    return f"hint: --features {name}: {gain}.{how}"
+
+
+_MEASURED = {
+    "text": ("minilm", "with 100 labels 9 to 19 points more accurate than TF-IDF on five sets of English texts"),
+    "pixels": (
+        "mobilenet",
+        "with 100 labels 2 to 9 points more accurate than pixels on three sets of pictures, 5 less on digits of 8 x 8",
+    ),
+}
+"""Features -> a better encoder, and how much better with the linear model: experiments/README.md."""
 
 
 def _left_out(items: Items) -> list[str]:

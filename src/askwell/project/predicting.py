@@ -12,6 +12,7 @@ import numpy as np
 from askwell.arrays import spans
 from askwell.data import Dataset, Items, LeftOut, Table, open_items
 from askwell.data.files import is_pattern
+from askwell.data.pretrained import is_pretrained
 from askwell.data.table import some_rows
 from askwell.models.protocol import label_moments, mean_predict, predicted
 from askwell.progress import counted
@@ -147,9 +148,7 @@ def open_input(project: Project, path: str | Path, *, id: str | None = None, **r
     `delimiter` are those of the project unless given.
     """
     features = project.encoder()
-    options: dict[str, Any] = {
-        "kind": project.settings.kind if project.settings.features in ("text", "pixels") else None
-    }
+    options: dict[str, Any] = {"kind": project.settings.kind if _is_shown(project.settings.features) else None}
     for name in ("encoding", "delimiter"):
         options[name] = reading.get(name) or getattr(project.settings, name)
     if is_pattern(path):
@@ -166,6 +165,11 @@ def open_input(project: Project, path: str | Path, *, id: str | None = None, **r
         if id is not None or wanted in (None, *items.columns):  # not the id column was the trouble
             raise
         return items
+
+
+def _is_shown(features: str | tuple[str, ...]) -> bool:
+    """Whether features are made of what people see: a text or a picture."""
+    return features in ("text", "pixels") or (isinstance(features, str) and is_pretrained(features))
 
 
 def takes_embeddings(project: Project) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final, get_args
 
 from askwell.acquisition import as_score, check_kind, checked_class_weights
 from askwell.data.display import Kind
+from askwell.data.pretrained import NAMED, is_pretrained
 from askwell.models import MODELS
 
 __all__ = ["FILE", "MODELS", "Settings", "read_settings", "settings_text"]
@@ -28,8 +29,9 @@ WIDEST = 36  # characters of a line before its comment, in the file
 class Settings:
     """What a project was begun with. Paths are as seen from the project's folder.
 
-    `features` is "text", "pixels", "columns" (all of them), a tuple of columns, or "embeddings:..." with the name of a
-    column or of a .npy file (and, after a comma, that of the targets). `model` is "forest", "linear", "gp", or
+    `features` is "text", "pixels", "columns" (all of them), a tuple of columns, an encoder of `askwell.data.pretrained`
+    with the fingerprint of its weights ("minilm@..."), or "embeddings:..." with the name of a column or of a .npy file
+    (and, after a comma, that of the targets). `model` is "forest", "linear", "gp", or
     "module:function", whose result is anything that `askwell.as_model` takes. `classes`, `budget`, `labels_per_item`,
     `most_labels` and `lease_seconds` are those at the start: people may change them later, in the store.
 
@@ -129,10 +131,12 @@ def _check_features(features: Any) -> None:
         if not features:
             raise ValueError("features must name a column at least, but the list is empty.")
         _check_names("features", features)
-    elif not isinstance(features, str) or (features not in FEATURES and not re.match("embeddings:.", features)):
+    elif not isinstance(features, str) or not (
+        features in FEATURES or re.match("embeddings:.", features) or is_pretrained(features)
+    ):
         raise ValueError(
-            f'features must be one of {", ".join(FEATURES)}, a list of columns, or "embeddings:" and a column or a '
-            f".npy file, but it is {features!r}."
+            f'features must be one of {", ".join((*FEATURES, *NAMED))}, a list of columns, "embeddings:" and a column '
+            f"or a .npy file, or an encoder (an ONNX file, a folder, owner/model), but it is {features!r}."
         )
 
 
@@ -223,7 +227,10 @@ _SECTIONS: dict[str, tuple[str, tuple[_Line, ...]]] = {
     "model": (
         "The model and the acquisition function. A change takes effect at the next training.",
         (
-            _Line("features", "text, pixels, columns, a list of columns, or embeddings:FILE.npy or a column"),
+            _Line(
+                "features",
+                "text, pixels, columns, a list of columns, minilm, mobilenet, embeddings:FILE.npy or a column",
+            ),
             _Line("model", "forest, linear, gp (two classes), or module:function of your own"),
             _Line("score", "acquisition function: auto, epig, bald, entropy, margin, random, ..."),
             _Line("seed", "random seed: the same seed and labels give the same questions"),
