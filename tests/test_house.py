@@ -34,7 +34,7 @@ OPTIONAL = {  # a package that not everybody has or wants to wait for -> the onl
         "data/encoding.py",
         "demo.py",
     },
-    "pandas": set(),
+    "pandas": {"simulation/simulate.py"},
     "click": {
         f"cli/{name}.py"
         for name in (

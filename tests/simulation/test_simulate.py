@@ -510,10 +510,25 @@ def test_a_simulation_in_a_line_and_in_a_notebook():
         for seed in range(3)
     )
     found = Simulation(traces, {})
-    assert repr(found) == "Simulation(6 runs: <epig>, random; .verdict(), .table(), .curve(score))"
+    assert repr(found) == "Simulation(6 runs: <epig>, random; .verdict(), .table(), .plot(), .to_frame())"
     made = found._repr_html_()
     assert "<svg" in made
     assert "&lt;epig&gt;" in made
     assert "<epig>" not in made
     assert html.escape(found.verdict()) in made
     assert "No" not in Simulation((), {})._repr_html_()
+
+
+def test_a_simulation_as_a_frame_and_as_a_figure(tmp_path):
+    pytest.importorskip("pandas")
+    runs = (
+        Trace("epig", 0, (2, 4), {"accuracy": (0.5, 0.75), "log_loss": (0.7, 0.5)}, (0, 1), cost=(3.0, 5.0)),
+        Trace("epig", 1, (2, 4), {"accuracy": (0.5, 1.0), "log_loss": (0.7, 0.4)}, (0, 1), cost=(3.0, 6.0)),
+    )
+    frame = Simulation(runs, {}).to_frame()
+    assert [*frame.columns] == ["score", "seed", "labels", "accuracy", "log_loss", "cost"]
+    assert frame[frame["labels"] == 4]["accuracy"].tolist() == [0.75, 1.0]
+    assert frame.groupby("score")["cost"].max().to_dict() == {"epig": 6.0}
+    figure = Simulation(runs, {}).plot(tmp_path / "curves.png", metric="log_loss", title="Loss")
+    assert figure.axes[0].get_title(loc="left") == "Loss"
+    assert (tmp_path / "curves.png").stat().st_size > 1000

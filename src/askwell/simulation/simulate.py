@@ -109,9 +109,33 @@ class Simulation:
         ]
         return "\n".join(line.rstrip() for line in lines)
 
+    def to_frame(self) -> Any:
+        """A data frame with a row for each run and evaluation: score, seed, labels, a column per metric."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas, which is not installed. Try: pip install pandas") from None
+        return pandas.DataFrame(
+            {
+                "score": trace.score,
+                "seed": trace.seed,
+                "labels": labels,
+                **{name: values[i] for name, values in trace.metrics.items()},
+                **({"cost": trace.cost[i]} if trace.cost else {}),
+            }
+            for trace in self.traces
+            for i, labels in enumerate(trace.labels)
+        )
+
+    def plot(self, path: str | Path | None = None, *, metric: str | None = None, title: str = "") -> Any:
+        """The learning curves as a Matplotlib figure, also saved where a `path` is given (PNG, SVG or PDF)."""
+        from askwell.report.figures import plot_curves
+
+        return plot_curves(self.traces, path, metric=metric, title=title)
+
     def __repr__(self) -> str:
         scores = ", ".join(dict.fromkeys(trace.score for trace in self.traces))
-        return f"Simulation({len(self.traces)} runs: {scores}; .verdict(), .table(), .curve(score))"
+        return f"Simulation({len(self.traces)} runs: {scores}; .verdict(), .table(), .plot(), .to_frame())"
 
     def _repr_html_(self) -> str:
         if not self.traces:

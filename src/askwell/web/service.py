@@ -182,7 +182,7 @@ def _heading(estimate: Mapping[str, Any]) -> str:
     if not metric:
         return "Learning curve"
     bound, metric = (", an upper bound", "RMSE") if metric == "Rmse" else (", a lower bound", metric)
-    where = {"targets": " on the targets", "nearest": " on the targets", "chosen": bound}
+    where = {"targets": " on the targets", "nearest": " near the targets", "chosen": bound}
     return metric + where.get(str(of), "" if of else f", {estimate.get('how', '')}")
 
 
