@@ -71,8 +71,8 @@ class Estimate:
         """What it is about, and what it rests on, in words."""
         return {
             "targets": f"on the targets, from {self.labels} questions drawn from them at random",
-            "nearest": f"near the targets, from {self.labels} questions about the pool items nearest to random targets, "
-            "which can be other than the targets themselves",
+            "nearest": f"near the targets, from {self.labels} questions about the pool items nearest to them, "
+            "drawn at random; the targets themselves may be other than those",
             "pool": f"on inputs like the pool, from {self.labels} questions drawn from it at random",
             "chosen": f"cross-validated on {self.labels} chosen questions, which are harder than average: usually "
             f"{'an upper' if self.metric == 'rmse' else 'a lower'} bound",
