@@ -39,6 +39,10 @@ def begun(model="linear", **options):
     return learner
 
 
+def test_a_learner_of_numbers_in_a_line():
+    assert f"labels: 12 ({Y[:12].min():g} to {Y[:12].max():g})" in repr(begun())
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_loop_for_each_model(model):
     learner = begun(model, targets=X[100:], seed=1)

@@ -356,7 +356,10 @@ class Learner:
 
     def _facts(self) -> dict[str, Any]:
         model, labels = self._strategy.model, self._labels
-        known = ", ".join(f"{label!r} {times}" for label, times in Counter(labels.values()).most_common(8))
+        if self._strategy.numbers and labels:
+            known = f"{min(labels.values()):g} to {max(labels.values()):g}"
+        else:
+            known = ", ".join(f"{label!r} {times}" for label, times in Counter(labels.values()).most_common(8))
         return {
             "model": type(getattr(model, "estimator", model)).__name__,
             "pool": f"{len(self._pool)} items",
