@@ -107,7 +107,8 @@ def reproduce(
             f"{len(wrong)} of {len(jobs)} runs of {figure.name} failed; the first, {', '.join(map(str, job))}: "
             f"{fault.text}\n{fault.trace}"
         )
-    results = runs.results(jobs, figure.columns, known=known)
+    others = [job for job in known if job not in {*jobs}]  # of more seeds than were asked for now: they stay
+    results = runs.results([*jobs, *others], figure.columns, known=known)
     write_results(results, _table(figure, terms, out))
     return redraw(figure, effort=effort, options=options, out=out)
 

@@ -50,6 +50,22 @@ def test_files_of_a_figure(tmp_path):
     assert header["versions"]["numpy"]
 
 
+def one_step(job, terms, past):
+    yield from () if past else [{"labels": 10, "accuracy": 0.5 + job.seed / 100, "log_loss": 0.5}]
+
+
+def test_more_seeds_than_are_asked_for_now_stay_in_the_table(tmp_path):
+    once = dataclasses.replace(
+        toy("epig"), settings=(Setting("a", ("epig",), {"standard": 2}, {"standard": 1}),), run=one_step
+    )
+    reproduce(once, seeds=3, processes=1, out=tmp_path)
+    table = (tmp_path / "toy.csv").read_text()
+    assert len(table.splitlines()) == 1 + 3
+    shutil.rmtree(tmp_path / "runs")
+    reproduce(once, processes=1, out=tmp_path)
+    assert (tmp_path / "toy.csv").read_text() == table
+
+
 def test_other_terms_have_other_files(tmp_path):
     reproduce(toy("epig"), effort="quick", options={"slope": "low"}, processes=1, out=tmp_path)
     assert (tmp_path / "toy-quick+slope=low.csv").read_text().splitlines()[1] == "a,epig,0,0,0.25,0.75"
