@@ -151,21 +151,21 @@ print(json.dumps(found))
 
 def test_what_an_accuracy_takes(project, place):
     drawn = {"metric": "accuracy", "value": 0.8, "low": 0.7, "high": 0.9, "how": "drawn", "labels": 20, "of": "pool"}
-    change = {"labels": 60, "before": 30, "changed": 0.3, "improved": 0.1, "targets": 100}
+    change = {"labels": 60, "before": 30, "changed": 0.2, "improved": 0.1, "targets": 100}
     with open_store(f"sqlite:///{place}/p/labels.db") as store:
         session = Session(store, [f"m{n}" for n in range(80)])
         session.put_round(report(1, 60, estimate=drawn, change=change))
-    assert "An accuracy of 0.81 on the targets takes at least 0 more labels, probably about 11." in " ".join(
+    assert "An accuracy of 0.81 on the targets takes at least 0 more labels, probably about 17." in " ".join(
         fine("status", "p", "--reach", 0.81).split()
     )
-    assert "takes at least 50 more labels, probably more than can be foreseen" in " ".join(
+    assert "takes at least 58 more labels, probably more than can be foreseen" in " ".join(
         fine("status", "p", "--reach", 0.93).split()
     )
     beyond = " ".join(fine("status", "p", "--reach", 0.99).split())  # more than the pool has
     assert "How many more labels an accuracy of 0.99 on the targets takes cannot be foreseen." in beyond
     assert "an accuracy of 0.7 on the targets already" in " ".join(fine("status", "p", "--reach", 0.7).split())
     found = json.loads(fine("status", "p", "--json", "--reach", 0.81))
-    assert found["labels_needed"] == {"accuracy": 0.81, "least": 0, "about": 12}
+    assert found["labels_needed"] == {"accuracy": 0.81, "least": 0, "about": 17}
     assert {*found["accuracy"]} == {"value", "low", "high", "of", "how", "labels"}
     assert (found["forecast"], found["advice"]["stop"], found["label_issues"]) == (None, False, 0)
     assert "accuracy must be above 0 and at most 1, but it is 95.0. Try 0.95." in refused("status", "p", "--reach", 95)

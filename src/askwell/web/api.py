@@ -229,8 +229,11 @@ class RulesNow(BaseModel):
     most_labels: int
     lease_seconds: float
     budget: int | None
-    label_range: tuple[float | None, float | None] | None = Field(
-        default=None, description="labels are numbers, sent as text, from the one to the other; null: classes"
+    label_range: list[float | None] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="labels are numbers, sent as text, from the one to the other; null: classes",
     )
     version: int = Field(description="send it with answers")
 

@@ -2,6 +2,7 @@
 import { drawCurve, redrawCurve } from "./curve.js";
 import { Leases } from "./leases.js";
 import { Mine } from "./mine.js";
+import { NumberField } from "./number.js";
 import { Outbox } from "./outbox.js";
 import { onSignedOut, post, request, uuid } from "./server.js";
 import { filterClasses, keysOf, markClass, showClasses, showItem, showMore, showNothing, showWhy } from "./stage.js";
@@ -58,6 +59,7 @@ const outbox = await Outbox.open({
   },
 });
 const leases = new Leases({ unsent: () => outbox.entries.map((entry) => entry.body.item), changed: () => { showSaved(); show(); } });
+const number = new NumberField({ form: $("number"), field: $("value"), commands: () => COMMANDS, answer: choose, say });
 
 addEventListener("beforeunload", (event) => {
   if (outbox.entries.length && !outbox.safe) event.preventDefault(); // no storage to keep them in
@@ -113,7 +115,7 @@ function show() {
   showItem(task, where);
   showMore($("view"), $("more"));
   markClass($("classes"), task.was ?? null, "was");
-  askNumber();
+  number.show(state.rules?.label_range, leases.now);
   if (!$("why").hidden) showWhy(task, $("why"));
 }
 
@@ -144,32 +146,6 @@ function choose(label) {
     $("search").value = "";
     filterClasses($("classes"), "");
   }
-}
-
-// ---- labels that are numbers ----
-
-function askNumber() {
-  if (!state.rules?.label_range) return;
-  const was = leases.now?.was ?? null;
-  $("value").value = was === null ? "" : String(Number(was));
-  $("value").disabled = !leases.now;
-  if (leases.now && !document.querySelector("dialog[open]")) $("value").focus();
-}
-
-// The number as text, or what is wrong with it.
-function readNumber(text, [low, high]) {
-  const value = Number(text.trim().replace(",", "."));
-  if (!text.trim() || !Number.isFinite(value)) return { wrong: "Type a number, such as 12.5." };
-  if (low !== null && value < low) return { wrong: `The lowest label is ${low}.` };
-  if (high !== null && value > high) return { wrong: `The highest label is ${high}.` };
-  return { value: String(value) };
-}
-
-function chooseNumber() {
-  if (!leases.now) return;
-  const { value, wrong } = readNumber($("value").value, state.rules.label_range);
-  if (wrong) return say(wrong);
-  choose(value);
 }
 
 function skip(reason) {
@@ -227,8 +203,7 @@ async function loadRules() {
     const before = JSON.stringify(state.rules?.classes);
     state.rules = rules;
     if (before === JSON.stringify(rules.classes)) return;
-    $("number").hidden = !rules.label_range;
-    askNumber();
+    number.show(rules.label_range, leases.now);
     showClasses(rules.classes, $("classes"), choose);
     $("search-row").hidden = rules.classes.length <= 10;
     for (const button of $("classes").children) button.disabled = !leases.now;
@@ -330,15 +305,6 @@ $("search").addEventListener("keydown", (event) => {
       $("search").blur();
     }
   }
-});
-$("number").addEventListener("submit", (event) => { event.preventDefault(); chooseNumber(); });
-$("value").addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  const key = event.key.toLowerCase();
-  if (!COMMANDS[key] || key === "e") return; // e is a part of numbers: 1e5
-  event.preventDefault();
-  event.stopPropagation();
-  COMMANDS[key]();
 });
 $("skip-form").addEventListener("submit", (event) => skip((event.submitter?.value || $("reason").value.trim() || "no reason given").slice(0, 300)));
 $("skip-button").addEventListener("click", openSkip);
