@@ -16,7 +16,7 @@ from askwell.seeds import rng_for
 from askwell.store import open_store
 from askwell.store.contract import PrivateStoreContract, StoreContract, elsewhere
 from askwell.store.records import Record, StoreError
-from askwell.store.sqlite import APPLICATION, MIGRATIONS, SqliteStore, make, nobody_has
+from askwell.store.sqlite import APPLICATION, MIGRATIONS, SqliteStore, _set, make, nobody_has
 
 
 class TestMemory(PrivateStoreContract):
@@ -773,3 +773,20 @@ def test_an_upgrade_killed_half_way_is_not_begun_or_done(filled, tmp_path):
         process.join()
         with SqliteStore(copy, migrations=LONG) as store:
             assert store.read("run") == truth
+
+
+def test_who_opens_waits_for_another_that_changes_the_mode(monkeypatch, tmp_path):
+    """A change of the journal's mode may not wait by itself: of two that opened a file at once one could fail."""
+    path = tmp_path / "labels.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        closing(sqlite3.connect(path, timeout=0)) as mine,
+    ):
+        other.execute("CREATE TABLE t (x)")
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr("askwell.store.sqlite.MODE_WAIT", 0.1)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            _set(mine, "journal_mode = WAL")
+        monkeypatch.setattr("askwell.store.sqlite.MODE_WAIT", 60.0)
+        monkeypatch.setattr("askwell.store.sqlite.time.sleep", lambda seconds: other.execute("COMMIT"))
+        assert _set(mine, "journal_mode = PERSIST") == ("persist",)

@@ -59,6 +59,7 @@ SETTINGS = (
     *("cell_size_check = ON", "fullfsync = ON", "journal_mode = PERSIST", "synchronous = FULL"),
 )
 WAIT = 60.0  # seconds for SQLite's locks
+MODE_WAIT = 5.0  # seconds for another that opens the same file: a change of mode does not wait by itself
 LARGE = 1 << 25  # bytes; above, opening checks the pages but not each entry of each index (10 µs a record)
 AT_ONCE = 500  # rows that are read while writers wait
 MAKERS = 50  # looks for a new file that others are making just now, 20 ms apart
@@ -105,7 +106,7 @@ class SqliteStore:
             self._connection = _connection(path)
             examine(self._connection, path, migrations, thorough=alone)  # else those who have it open have done so
             for setting in SETTINGS:
-                mode = self._connection.execute(f"PRAGMA {setting}").fetchone()
+                mode = _set(self._connection, setting)
                 if mode == ("wal",):  # as files were until version 0.1
                     raise StoreError(OLDER.format(str(path)))
             _migrate(self._connection, migrations)
@@ -333,6 +334,18 @@ def _checksum(seq: int, at: float, row: Content) -> int:
 
 
 # ---- files: made whole or not at all, examined before use, refused without being touched -----------------------------
+
+
+def _set(connection: sqlite3.Connection, setting: str) -> Any:
+    """What the database answers to a PRAGMA, once nobody else keeps it locked."""
+    until = time.monotonic() + MODE_WAIT
+    while True:
+        try:
+            return connection.execute(f"PRAGMA {setting}").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _connection(path: Path | None, *, mode: str = "rw") -> sqlite3.Connection:
